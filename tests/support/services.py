@@ -1,0 +1,60 @@
+"""A pytest plugin: the environment of the tests, with a real database and a real broker in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# Whatever a developer's .env says, tests call no provider but their own and know their limits.
+ENVIRONMENT = {
+    "DEBUG": "1",
+    "INFERENCE_URL": "http://127.0.0.1:9/complete",
+    "INFERENCE_KEY": "",
+}
+_keeper: subprocess.Popen[str] | None = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Before pytest-django reads the settings: a wrapper runs ahead of every other plugin."""
+    os.environ.update(ENVIRONMENT, SECRET_KEY=secrets.token_urlsafe(48))
+    options = early_config.known_args_namespace
+    if not (options.help or options.version or options.collectonly):
+        _start()
+    return (yield)
+
+
+def pytest_unconfigure() -> None:
+    """Let go of the services and wait until they are gone."""
+    if _keeper is not None and _keeper.stdin is not None:
+        _keeper.stdin.close()
+        _keeper.wait(60)
+
+
+def _start() -> None:
+    global _keeper  # noqa: PLW0603  # one set of services a process, like pytest's own configuration
+    _keeper = subprocess.Popen(
+        [sys.executable, "-m", "tools.services"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # A Ctrl-C is for pytest, which lets go of the services once the tests have ended.
+        start_new_session=True,
+    )
+    assert _keeper.stdout is not None
+    line = _keeper.stdout.readline()
+    if not line:
+        pytest.exit("the services of the tests did not start", returncode=1)
+    os.environ.update(json.loads(line))
