@@ -14,7 +14,7 @@ DJANGO := env -u DATABASE_URL -u REDIS_URL DEBUG=1 $(BIN)/python
 help: ## show this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-up: $(VENV)/up.stamp ## run everything on this machine: http://127.0.0.1:8000 (MODEL=local: with a real small model)
+up: $(VENV)/up.stamp $(if $(filter local,$(MODEL)),$(VENV)/model.stamp) ## run everything on this machine: http://127.0.0.1:8000 (MODEL=local: with a real small model)
 	@$(BIN)/python -m tools.up
 
 test: $(VENV)/dev.stamp ## the whole test suite on PostgreSQL and Valkey, then the contract on SQLite

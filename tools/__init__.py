@@ -1,1 +1,1 @@
-"""Programs of the Makefile: they start what a fresh machine does not have. The product imports nothing from here."""
+"""Programs of the Makefile, which start what a fresh machine lacks. No part of the product."""

@@ -1,4 +1,4 @@
-"""Child processes of the tools: started in a group of their own, watched, and ended with all they started."""
+"""Child processes of the tools: started in a group of their own, watched, ended as a group."""
 
 from __future__ import annotations
 

