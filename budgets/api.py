@@ -1,0 +1,40 @@
+"""GET /budget: the user's day of tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from budgets.models import InferenceBudget
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+    from budgets.envelope import Envelope
+
+
+class BudgetView(APIView):
+    """Your daily token budget."""
+
+    def get_view_name(self) -> str:
+        """The heading of the browsable page."""
+        return "Budget"
+
+    def get(self, request: Request) -> Response:
+        """What is left of today, and when the count starts again."""
+        envelope = InferenceBudget.objects.today(request.user.pk)
+        headers = {"Cache-Control": "private, no-cache", **envelope.headers()}
+        return Response(as_json(envelope), headers=headers)
+
+
+def as_json(envelope: Envelope) -> dict[str, object]:
+    """A day of tokens as the API shows it."""
+    return {
+        "daily_tokens": envelope.daily_tokens,
+        "spent_tokens": envelope.spent_tokens,
+        "remaining_tokens": envelope.remaining_tokens,
+        "day_utc": envelope.day_utc.isoformat(),
+        "resets_at": envelope.resets_at.isoformat().replace("+00:00", "Z"),
+    }

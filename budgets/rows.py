@@ -1,0 +1,46 @@
+"""The conditional UPDATE that returns the rows it moved, and the database's own calendar."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.db import connections, models
+from django.db.models import Func
+from django.db.models.sql import UpdateQuery
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+class UtcToday(Func):
+    """Today's UTC date by the database's clock, which is the only clock that decides."""
+
+    template = "DATE('now')"
+    output_field = models.DateField()
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
+        """The same instant that `Now()` gives within one statement."""
+        return self.as_sql(
+            compiler,
+            connection,
+            template="(STATEMENT_TIMESTAMP() AT TIME ZONE 'UTC')::date",
+            **extra,
+        )
+
+
+def update_returning(rows: QuerySet[Row], **values: object) -> list[Row]:
+    """UPDATE the rows that match and return them as they are afterwards; an empty list: none matched.
+
+    One statement. Django's `update` builds the same one and gives only the count.
+    """
+    query = rows.query.chain(UpdateQuery)
+    query.add_update_values(values)  # type: ignore[attr-defined]
+    compiler = query.get_compiler(rows.db)
+    sql, params = compiler.as_sql()
+    columns = ", ".join(
+        connections[rows.db].ops.quote_name(field.column)
+        for field in rows.model._meta.concrete_fields  # Django's documented model API
+    )
+    return list(rows.model._base_manager.raw(f"{sql} RETURNING {columns}", params).using(rows.db))  # noqa: SLF001

@@ -1,0 +1,132 @@
+"""The birth of a job: insert and reserve in one transaction, replay, publish after the commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from budgets.envelope import Envelope, estimate_tokens
+from budgets.models import InferenceBudget, unspent
+from budgets.rows import UtcToday
+from reports import digests, dispatch
+from reports.errors import BudgetExhausted, ExceedsDailyBudget, KeyReused, TooManyActiveJobs
+from reports.models import ReportJob, Status
+
+# The day can turn between the insert and the reservation; a second try begins on the new day.
+TRIES = 3
+ACTIVE_JOBS_RETRY_S = 5
+
+
+class DayTurned(Exception):
+    """The budget row is already a day further than this job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What a POST is answered with."""
+
+    job_id: UUID
+    status: str
+    was_replayed: bool
+    envelope: Envelope
+
+
+def reservation(prompt: str) -> int:
+    """Tokens that a job with this prompt reserves: its estimate and the output limit."""
+    return estimate_tokens(prompt) + settings.INFERENCE_MAX_OUTPUT_TOKENS
+
+
+def accept(user_id: int, *, key: str, prompt: str) -> Accepted:
+    """Take a prompt as work: one row, one reservation, one message; or find the job that has this key.
+
+    Raises KeyReused, ExceedsDailyBudget, BudgetExhausted or TooManyActiveJobs; nothing is left behind then.
+    """
+    for _ in range(TRIES):
+        try:
+            job, envelope = _insert_and_reserve(user_id, key=key, prompt=prompt)
+        except DayTurned:
+            continue
+        except IntegrityError:
+            replayed = _replay(user_id, key=key, prompt=prompt)
+            if replayed is None:
+                raise
+            return replayed
+        dispatch.publish_soon(job.pk)
+        return Accepted(job_id=job.pk, status=job.status, was_replayed=False, envelope=envelope)
+    raise DayTurned
+
+
+def _insert_and_reserve(user_id: int, *, key: str, prompt: str) -> tuple[ReportJob, Envelope]:
+    tokens = reservation(prompt)
+    job = ReportJob(
+        user_id=user_id,
+        idempotency_key=key,
+        prompt=prompt,
+        status=Status.QUEUED,
+        token_estimate=tokens,
+        publish_again_at=Now() + timedelta(seconds=settings.REDISPATCH_AFTER_S),
+    )
+    with transaction.atomic(durable=True):
+        # The unique constraint decides a race: a look-up before it could only be out of date.
+        job.save(force_insert=True)
+        envelope = InferenceBudget.objects.reserve(user_id, tokens=tokens, day_utc=job.day_utc)
+        if envelope is None:
+            raise _why_not(user_id, tokens=tokens, job=job)
+    return job, envelope
+
+
+def _why_not(user_id: int, *, tokens: int, job: ReportJob) -> Exception:
+    row = InferenceBudget.objects.filter(user_id=user_id).first()
+    if row is not None and row.day_utc > job.day_utc:
+        return DayTurned()
+    envelope = unspent() if row is None else row.envelope(job.day_utc)
+    asked = {
+        "requested_tokens": tokens,
+        "remaining_tokens": envelope.remaining_tokens,
+        "daily_tokens": envelope.daily_tokens,
+        "resets_at": envelope.resets_at.isoformat().replace("+00:00", "Z"),
+    }
+    if tokens > envelope.daily_tokens:
+        return ExceedsDailyBudget(
+            f"This job would reserve {tokens} tokens, more than the whole daily allowance of "
+            f"{envelope.daily_tokens}. Shorten the prompt, or ask the operator for a larger allowance.",
+            members=asked,
+            headers=envelope.headers(),
+        )
+    if tokens > envelope.remaining_tokens:
+        return BudgetExhausted(
+            f"This job would reserve {tokens} tokens and {envelope.remaining_tokens} of today's "
+            f"{envelope.daily_tokens} are left. The count starts again at {asked['resets_at']}.",
+            members={"retry": "tomorrow", "violated-policies": ["daily-tokens"], **asked},
+            headers={**envelope.headers(), "Retry-After": str(envelope.seconds_left())},
+        )
+    return TooManyActiveJobs(
+        f"You have {settings.MAX_ACTIVE_JOBS_PER_USER} jobs queued or running, which is the limit. "
+        "Send this again when one of them has ended.",
+        members={"max_active_jobs": settings.MAX_ACTIVE_JOBS_PER_USER},
+        headers={"Retry-After": str(ACTIVE_JOBS_RETRY_S)},
+    )
+
+
+def _replay(user_id: int, *, key: str, prompt: str) -> Accepted | None:
+    """The job that has this key; None: the clash was about something else. Raises KeyReused."""
+    job = (
+        ReportJob.objects.owned_by(user_id)
+        .select_related("user__inference_budget")
+        .annotate(today=UtcToday())
+        .filter(idempotency_key=key)
+        .first()
+    )
+    if job is None:
+        return None
+    same = digests.matches(job.prompt_digest, prompt) if job.is_erased else job.prompt == prompt
+    if not same:
+        raise KeyReused(members={"job_id": str(job.pk)})
+    budget = getattr(job.user, "inference_budget", None)  # an operator may have deleted the row
+    envelope = unspent() if budget is None else budget.envelope(job.today)
+    return Accepted(job_id=job.pk, status=job.status, was_replayed=True, envelope=envelope)

@@ -1,0 +1,155 @@
+"""The HTTP API: parse, call one function, render."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.http import parse_etags
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import Cursor, CursorPagination
+from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from reports import acceptance, serializers, transitions
+from reports.errors import Erased, InvalidRequest
+from reports.models import ReportJob
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from rest_framework.request import Request
+
+QUICKEST_POLL_S = 1
+SLOWEST_POLL_S = 10
+PRIVATE = {"Cache-Control": "private, no-cache"}
+
+
+class HistoryPagination(CursorPagination):
+    """Newest first, in pages that do not shift when jobs are added."""
+
+    page_size = 20
+    ordering = ("-created_at", "-id")
+
+    def decode_cursor(self, request: Request) -> Cursor | None:
+        """The cursor of a request. Raises InvalidRequest for one that we did not make."""
+        if self.cursor_query_param not in request.query_params:
+            return None
+        try:
+            cursor = super().decode_cursor(request)
+        except NotFound:
+            cursor = None
+        if cursor is None or not _is_instant(cursor.position):
+            raise InvalidRequest(cursor="This cursor is none of ours; follow `next` from a page.")
+        return cursor
+
+
+class ReportListView(APIView):
+    """Submit a prompt as a job, or list your jobs."""
+
+    def get_view_name(self) -> str:
+        """The heading of the browsable page."""
+        return "Reports"
+
+    def post(self, request: Request) -> Response:
+        """Accept a prompt as work and answer with the job's id.
+
+        Send an `Idempotency-Key` header: the same key and prompt always answer with the same job.
+        """
+        key = serializers.parse_key(request.headers.get("Idempotency-Key"))
+        prompt = serializers.validate_body(request.data)
+        accepted = acceptance.accept(request.user.pk, key=key, prompt=prompt)
+        headers = {
+            "Location": reverse("report-detail", args=[accepted.job_id]),
+            "Retry-After": str(QUICKEST_POLL_S),
+            **accepted.envelope.headers(),
+        }
+        if accepted.was_replayed:
+            headers["Idempotent-Replayed"] = "true"
+        body = {"job_id": str(accepted.job_id), "status": accepted.status}
+        return Response(body, status=202, headers=headers)
+
+    def get(self, request: Request) -> Response:
+        """Your jobs, newest first; `?status=` filters."""
+        jobs: QuerySet[ReportJob] = ReportJob.objects.owned_by(request.user.pk)
+        if "status" in request.query_params:
+            jobs = jobs.filter(status=serializers.validate_status(request.query_params["status"]))
+        pages = HistoryPagination()
+        page = pages.paginate_queryset(jobs.defer("prompt", "result_text"), request, view=self)
+        response = pages.get_paginated_response([serializers.summary(job) for job in page or ()])
+        response.headers.update(PRIVATE)
+        return response
+
+
+class ReportView(APIView):
+    """One job."""
+
+    def get_view_name(self) -> str:
+        """The heading of the browsable page."""
+        return "Report"
+
+    def get(self, request: Request, job_id: str) -> Response:
+        """The job as it is now. Poll again after `Retry-After` seconds until its status is terminal."""
+        job = ReportJob.objects.access(request.user.pk, job_id)
+        if job.is_erased:
+            raise Erased
+        return _answer(request, job)
+
+    def delete(self, request: Request, job_id: str) -> Response:
+        """Erase the prompt and the text for good. The job's key stays used."""
+        transitions.erase(ReportJob.objects.access(request.user.pk, job_id))
+        return Response(status=204)
+
+
+class CancelView(APIView):
+    """End a job early."""
+
+    def get_view_name(self) -> str:
+        """The heading of the browsable page."""
+        return "Cancel"
+
+    def post(self, request: Request, job_id: str) -> Response:
+        """Cancel a job: free while it waits; once the model was called its reservation is kept."""
+        transitions.cancel(ReportJob.objects.access(request.user.pk, job_id))
+        return Response(
+            serializers.detail(ReportJob.objects.access(request.user.pk, job_id)), headers=PRIVATE
+        )
+
+
+def _answer(request: Request, job: ReportJob) -> Response:
+    fields = serializers.detail(job)
+    headers = dict(PRIVATE)
+    if not job.is_terminal:
+        headers["Retry-After"] = str(poll_after_s(job))
+    if request.accepted_renderer.format == JSONRenderer.format:
+        etag = _etag(fields)
+        headers["ETag"] = etag
+        if _is_known(etag, request.headers.get("If-None-Match", "")):
+            return Response(status=304, headers=headers)
+    return Response(fields, headers=headers)
+
+
+def poll_after_s(job: ReportJob) -> int:
+    """How long a client should wait: a second at first, longer as the job ages."""
+    age_s = (timezone.now() - job.created_at).total_seconds()
+    return int(min(max(QUICKEST_POLL_S, age_s / 10), SLOWEST_POLL_S))
+
+
+def _is_instant(position: str | None) -> bool:
+    try:
+        return position is None or parse_datetime(position) is not None
+    except ValueError:
+        return False
+
+
+def _etag(fields: dict[str, object]) -> str:
+    return f'"{hashlib.blake2b(JSONRenderer().render(fields), digest_size=16).hexdigest()}"'
+
+
+def _is_known(etag: str, if_none_match: str) -> bool:
+    """RFC 9110 section 13.1.2: a weak comparison, so a proxy that compressed may have weakened ours."""
+    known = parse_etags(if_none_match)
+    return "*" in known or etag in [tag.removeprefix("W/") for tag in known]

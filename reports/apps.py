@@ -1,0 +1,9 @@
+"""The app of reports."""
+
+from django.apps import AppConfig
+
+
+class ReportsConfig(AppConfig):
+    """Completions as jobs."""
+
+    name = "reports"

@@ -1,0 +1,130 @@
+"""Hand a job id to the broker, by task name: importing the task would drag the provider into the web.
+
+The row is the promise and the message only a hint, so nothing here raises and nothing waits on a
+request's time: what a broken broker or a crash loses, the sweep publishes again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from celery import current_app
+from kombu.exceptions import KombuError, OperationalError
+from redis.exceptions import RedisError
+
+if TYPE_CHECKING:
+    from kombu import Connection
+
+RUN_TASK = "reports.run"
+SWEEP_TASK = "reports.sweep"
+JOBS_QUEUE = "jobs"
+UPKEEP_QUEUE = "upkeep"
+
+# Of the publishing connection: a broker that is down, paused or silent costs one second at most.
+BROKER_LIMITS = {
+    "socket_connect_timeout": 0.5,
+    "socket_timeout": 0.5,
+    "retry_on_timeout": False,
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0,
+    "interval_max": 0,
+}
+WAITING_IDS = 10_000
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 2.0
+FLUSH_S = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class Publisher:
+    """One process's way to the broker: a kept connection and a thread that feeds it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._waiting: queue.Queue[UUID] = queue.Queue(WAITING_IDS)
+        self._thread: threading.Thread | None = None
+        self._was_reached = True
+
+    def publish(self, job_id: UUID) -> bool:
+        """Publish now, within about a second. False: the broker did not take it."""
+        with self._lock:
+            try:
+                self._send(job_id)
+            except (KombuError, OperationalError, RedisError, OSError) as error:
+                self._drop_connection()
+                self._say(reached=False, why=type(error).__name__)
+                return False
+            self._say(reached=True)
+            return True
+
+    def publish_soon(self, job_id: UUID) -> None:
+        """Publish off the caller's thread; beyond a bound the id is left to the sweep."""
+        try:
+            self._waiting.put_nowait(job_id)
+        except queue.Full:
+            logger.warning("job %s left to the sweep: too many ids wait for the broker", job_id)
+        if self._thread is None:
+            self._start()
+
+    def flush(self) -> None:
+        """Give waiting ids a moment to leave before the process ends."""
+        give_up_at = time.monotonic() + FLUSH_S
+        while (
+            self._was_reached and self._waiting.unfinished_tasks and time.monotonic() < give_up_at
+        ):
+            time.sleep(0.01)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+                self._thread.start()
+                atexit.register(self.flush)
+
+    def _run(self) -> None:
+        while True:
+            job_id = self._waiting.get()
+            pause_s = FIRST_PAUSE_S
+            while not self.publish(job_id):
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            self._waiting.task_done()
+
+    def _send(self, job_id: UUID) -> None:
+        if self._connection is None:
+            self._connection = current_app.connection_for_write(transport_options=BROKER_LIMITS)
+        current_app.send_task(
+            RUN_TASK,
+            args=[str(job_id)],
+            queue=JOBS_QUEUE,
+            connection=self._connection,
+            retry=False,
+            ignore_result=True,
+        )
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _say(self, *, reached: bool, why: str = "") -> None:
+        if reached != self._was_reached:
+            self._was_reached = reached
+            if reached:
+                logger.info("the broker takes messages again")
+            else:
+                logger.warning("the broker takes no messages (%s); jobs wait for the sweep", why)
+
+
+_publisher = Publisher()
+publish = _publisher.publish
+publish_soon = _publisher.publish_soon

@@ -1,0 +1,210 @@
+"""The job row: what is kept of one completion, its constraints, and its reads. Nothing here writes."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import ClassVar
+from uuid import UUID
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Case, F, OuterRef, Q, Subquery, When
+from django.db.models.expressions import CombinedExpression
+from django.db.models.functions import Now
+
+from budgets.rows import UtcToday
+from reports.errors import ErrorCode, NotFound
+from reports.ids import uuid7
+
+COUNTED_AHEAD = 1000
+CANONICAL_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+class Status(models.TextChoices):
+    """The four states; a job ends in one of the last two and never changes again."""
+
+    QUEUED = "queued"  # accepted, waiting for a worker
+    RUNNING = "running"  # claimed: its provider call may have been made
+    SUCCEEDED = "succeeded"  # the text is there
+    FAILED = "failed"  # it is not; error_code says why
+
+
+TERMINAL = (Status.SUCCEEDED, Status.FAILED)
+
+
+def queue_limit() -> CombinedExpression:
+    """A job accepted before this instant has waited too long."""
+    return Now() - timedelta(seconds=settings.QUEUE_TTL_S)
+
+
+class CountUpTo(Subquery):
+    """How many rows a (sliced) subquery has."""
+
+    template = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
+    output_field = models.IntegerField()
+
+
+class JobQuerySet(models.QuerySet["ReportJob"]):
+    """Reads of jobs, chainable; each is one adjective."""
+
+    def owned_by(self, user_id: int) -> JobQuerySet:
+        """One user's own."""
+        return self.filter(user_id=user_id)
+
+    def queued(self) -> JobQuerySet:
+        """Waiting for a worker."""
+        return self.filter(status=Status.QUEUED)
+
+    def running(self) -> JobQuerySet:
+        """Held by a claim."""
+        return self.filter(status=Status.RUNNING)
+
+    def terminal(self) -> JobQuerySet:
+        """Ended for good."""
+        return self.filter(status__in=TERMINAL)
+
+    def claimable(self) -> JobQuerySet:
+        """Queued, and younger than QUEUE_TTL_S."""
+        return self.queued().filter(created_at__gt=queue_limit())
+
+    def expired(self) -> JobQuerySet:
+        """Queued for longer than QUEUE_TTL_S."""
+        return self.queued().filter(created_at__lte=queue_limit())
+
+    def lease_expired(self) -> JobQuerySet:
+        """Running, and nobody's any more."""
+        return self.running().filter(lease_expires_at__lt=Now())
+
+    def with_jobs_ahead(self) -> JobQuerySet:
+        """Annotated with `jobs_ahead`: older queued jobs, counted to 1000 at most; None unless queued."""
+        older = (
+            ReportJob.objects.queued()
+            .filter(created_at__lt=OuterRef("created_at"))
+            .order_by()
+            .values("created_at")[:COUNTED_AHEAD]
+        )
+        return self.annotate(
+            jobs_ahead=Case(When(status=Status.QUEUED, then=CountUpTo(older)), default=None)
+        )
+
+    def access(self, user_id: int, job_id: str) -> ReportJob:
+        """One user's job by the id of a request: the only way from a request to a row.
+
+        Raises NotFound for an unknown id, a malformed one and somebody else's job alike.
+        """
+        if CANONICAL_UUID.fullmatch(job_id):
+            job = self.owned_by(user_id).with_jobs_ahead().filter(pk=UUID(job_id)).first()
+            if job is not None:
+                return job
+        raise NotFound
+
+
+class ReportJob(models.Model):
+    """The coat-check ticket for one completion."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    idempotency_key = models.CharField(max_length=255)
+    prompt = models.TextField(help_text="Exactly as it was sent; empty once erased.")
+    prompt_digest = models.CharField(
+        max_length=64,
+        default="",
+        help_text="Keyed hash of the prompt, kept when the texts are erased.",
+    )
+    status = models.CharField(max_length=9, choices=Status, default=Status.QUEUED)
+    http_status = models.SmallIntegerField(null=True, help_text="Of the ending; null until then.")
+    result_text = models.TextField(default="")
+    finish_reason = models.CharField(
+        max_length=64, default="", help_text="The provider's word, such as stop or length."
+    )
+    error_code = models.CharField(
+        max_length=32, default="", choices=[(code.value, code.value) for code in ErrorCode]
+    )
+    error_detail = models.CharField(
+        max_length=500, default="", help_text="What happened, in words, without secrets."
+    )
+    token_estimate = models.BigIntegerField(help_text="Tokens reserved at accept.")
+    day_utc = models.DateField(
+        db_default=UtcToday(), help_text="The UTC day whose budget carries the reservation."
+    )
+    prompt_tokens = models.IntegerField(null=True, help_text="As the provider reported.")
+    completion_tokens = models.IntegerField(null=True, help_text="As the provider reported.")
+    settled_tokens = models.BigIntegerField(
+        null=True, help_text="What the day was charged in the end; null until then."
+    )
+    claim_id = models.UUIDField(null=True, help_text="The right to finish this job.")
+    lease_expires_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    erased_at = models.DateTimeField(null=True)
+    publish_again_at = models.DateTimeField(
+        db_default=Now(), help_text="When the sweep takes the message of a queued job for lost."
+    )
+    republished = models.SmallIntegerField(default=0, help_text="How often the sweep did.")
+
+    objects = JobQuerySet.as_manager()
+
+    class Meta:
+        unique_together = (("user", "idempotency_key"),)
+        permissions = (("view_text", "Can see prompts and texts of report jobs"),)
+        indexes: ClassVar = [
+            # GET /reports and the history: newest first, of one user.
+            models.Index(
+                F("user"), F("created_at").desc(), F("id").desc(), name="reportjob_history_idx"
+            ),
+            # jobs_ahead and the sweep: few rows are ever queued or running, so both stay small.
+            models.Index("created_at", name="reportjob_queue_idx", condition=Q(status="queued")),
+            models.Index(
+                "publish_again_at", name="reportjob_publish_idx", condition=Q(status="queued")
+            ),
+            models.Index(
+                "lease_expires_at", name="reportjob_lease_idx", condition=Q(status="running")
+            ),
+        ]
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(status__in=[status.value for status in Status]),
+                name="reportjob_status_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=TERMINAL, finished_at__isnull=False)
+                | Q(status__in=["queued", "running"], finished_at__isnull=True),
+                name="reportjob_finished_iff_terminal",
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=TERMINAL, http_status__isnull=False)
+                | Q(status__in=["queued", "running"], http_status__isnull=True),
+                name="reportjob_http_status_iff_terminal",
+            ),
+            models.CheckConstraint(
+                condition=Q(claim_id__isnull=True, lease_expires_at__isnull=True)
+                | Q(claim_id__isnull=False, lease_expires_at__isnull=False),
+                name="reportjob_claim_has_lease",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="running") | Q(claim_id__isnull=False),
+                name="reportjob_running_is_claimed",
+            ),
+            models.CheckConstraint(
+                condition=Q(status="failed") ^ Q(error_code=""),
+                name="reportjob_failed_iff_error_code",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.pk} ({self.status})"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the job has ended for good."""
+        return self.status in TERMINAL
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether its texts are gone."""
+        return self.erased_at is not None

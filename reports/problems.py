@@ -1,0 +1,111 @@
+"""The one place where what went wrong becomes an answer: application/problem+json (RFC 9457)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import PermissionDenied as DjangoPermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from reports import errors
+from reports.errors import Refusal
+from reports.logs import log_without_values
+from reports.parsing import JSON, PROBLEM
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+DATABASE_RETRY_S = 2
+API_ROOTS = frozenset({"reports", "budget", "schema", "healthz", "readyz", "metrics"})
+BY_EXCEPTION: tuple[tuple[type[Exception], type[Refusal]], ...] = (
+    (exceptions.NotAuthenticated, errors.NotAuthenticated),
+    (exceptions.AuthenticationFailed, errors.NotAuthenticated),
+    (exceptions.PermissionDenied, errors.PermissionDenied),
+    (DjangoPermissionDenied, errors.PermissionDenied),
+    (exceptions.NotFound, errors.NotFound),
+    (Http404, errors.NotFound),
+    (exceptions.MethodNotAllowed, errors.MethodNotAllowed),
+    (exceptions.NotAcceptable, errors.NotAcceptable),
+    (exceptions.UnsupportedMediaType, errors.UnsupportedMediaType),
+    (RequestDataTooBig, errors.TooLarge),
+    (OperationalError, errors.Unavailable),
+    (InterfaceError, errors.Unavailable),
+)
+BY_STATUS: dict[int, type[Refusal]] = {
+    400: errors.BadRequest,
+    403: errors.PermissionDenied,
+    404: errors.NotFound,
+    405: errors.MethodNotAllowed,
+    413: errors.TooLarge,
+    503: errors.Unavailable,
+}
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """What an exception means to the client; one that we did not foresee is logged as our own fault."""
+    if isinstance(error, Refusal):
+        return error
+    for kind, refusal in BY_EXCEPTION:
+        if isinstance(error, kind):
+            return refusal()
+    log_without_values(error, "a request broke")
+    return errors.ServerError()
+
+
+def headers_of(refusal: Refusal) -> dict[str, str]:
+    """The headers that belong to a status."""
+    headers = {"Cache-Control": "private, no-cache", **refusal.headers}
+    if refusal.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    elif refusal.status == 409:
+        headers["x-should-retry"] = "false"  # stock SDKs would retry a 409
+    elif refusal.status == 503:
+        headers["Retry-After"] = str(DATABASE_RETRY_S)
+    return headers
+
+
+def handle(error: Exception, context: dict[str, Any]) -> Response:
+    """DRF's exception handler."""
+    refusal = refusal_of(error)
+    request: Request = context["request"]
+    renderer = getattr(request, "accepted_renderer", None)
+    is_json = renderer is None or renderer.media_type == JSON
+    return Response(
+        refusal.document(),
+        status=refusal.status,
+        headers=headers_of(refusal),
+        content_type=PROBLEM if is_json else None,
+    )
+
+
+class ApiErrorsMiddleware:
+    """Outermost: an error that Django itself answers, before or without a view, is a problem too."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """The answer, with an HTML error page replaced where a program is asking."""
+        response = self.get_response(request)
+        is_error = response.status_code >= 400
+        if is_error and not hasattr(response, "accepted_renderer") and _is_program(request):
+            return _problem(BY_STATUS.get(response.status_code, errors.ServerError)())
+        return response
+
+
+def _is_program(request: HttpRequest) -> bool:
+    root = request.path_info.strip("/").partition("/")[0]
+    return root in API_ROOTS or "text/html" not in request.headers.get("Accept", "")
+
+
+def _problem(refusal: Refusal) -> JsonResponse:
+    return JsonResponse(
+        refusal.document(),
+        status=refusal.status,
+        headers=headers_of(refusal),
+        content_type=PROBLEM,
+    )

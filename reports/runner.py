@@ -1,0 +1,97 @@
+"""What a worker does with a job id: claim the row, ask the provider, finish the row."""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import cache
+from typing import TYPE_CHECKING, assert_never
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connections
+
+from reports import provider, transitions
+from reports.errors import ErrorCode
+from reports.logs import log_without_values
+from reports.provider import Completion, Failure, ProviderConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from reports.transitions import Claim
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+@cache
+def config() -> ProviderConfig:
+    """The settings as the seam takes them."""
+    return ProviderConfig(
+        url=settings.INFERENCE_URL,
+        key=settings.INFERENCE_KEY,
+        protocol=settings.INFERENCE_PROTOCOL,
+        model=settings.INFERENCE_MODEL,
+        system_prompt=settings.INFERENCE_SYSTEM_PROMPT,
+        max_output_tokens=settings.INFERENCE_MAX_OUTPUT_TOKENS,
+        max_tokens_field=settings.INFERENCE_MAX_TOKENS_FIELD,
+        timeout_s=settings.INFERENCE_TIMEOUT_S,
+        max_response_bytes=settings.INFERENCE_MAX_RESPONSE_BYTES,
+    )
+
+
+def run(job_id: UUID) -> None:
+    """Take one job from queued to its end; a job that cannot be claimed is somebody else's or over."""
+    held = transitions.claim(job_id)
+    if held is None:
+        logger.info("job %s not claimed: it is not queued any more", job_id)
+        return
+    # One call takes a minute and a connection serves thousands: give it back before the wait.
+    connections.close_all()
+    logger.info("job %s running", job_id)
+    try:
+        outcome = provider.complete(held.prompt, job_id=str(held.job_id), config=config())
+        is_written = _write(lambda: _finish(held, outcome), held)
+    except Exception as error:  # noqa: BLE001  # the edge: whatever it is, the job must end
+        log_without_values(error, f"job {job_id} broke")
+        is_written = _write(lambda: transitions.break_off(held, ErrorCode.INTERNAL_ERROR), held)
+    if not is_written:
+        logger.warning("job %s had moved on; its late outcome was dropped", job_id)
+
+
+def _finish(held: Claim, outcome: Completion | Failure) -> bool:
+    match outcome:
+        case Completion():
+            moved = transitions.succeed(held, outcome)
+            word = "succeeded"
+        case Failure():
+            moved = transitions.fail(held, outcome)
+            word = f"failed {outcome.code}"
+        case _:
+            assert_never(outcome)
+    if moved:
+        logger.info("job %s %s", held.job_id, word)
+    return moved
+
+
+def _write(finish: Callable[[], bool], held: Claim) -> bool:
+    """Write an outcome; a database that is away is waited for while the lease lasts, for it was paid for.
+
+    False: the row had moved on, or the lease ran out first.
+    """
+    give_up_at = time.monotonic() + settings.LEASE_GRACE_S
+    pause_s = FIRST_PAUSE_S
+    while True:
+        try:
+            return finish()
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() + pause_s > give_up_at:
+                log_without_values(error, f"job {held.job_id} left to the sweep")
+                return False
+            logger.warning("job %s: the database is away; its outcome waits", held.job_id)
+            connections.close_all()
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

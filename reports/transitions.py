@@ -1,0 +1,238 @@
+"""Every change of a job after its birth: the only room that writes a status.
+
+Each change is one conditional UPDATE whose WHERE holds the old status and whatever gives the right to
+move it. Where a budget moves too, both happen in one transaction. The lock order, which makes a deadlock
+impossible: the job row first, then its user's budget row, and never two jobs in one transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from budgets.envelope import estimate_tokens
+from budgets.models import InferenceBudget
+from budgets.rows import update_returning
+from reports import digests
+from reports.errors import ErrorCode, JobActive, JobFinished
+from reports.models import ReportJob, Status
+
+if TYPE_CHECKING:
+    from reports.models import JobQuerySet
+    from reports.provider import Completion, Failure
+
+CLIENT_CLOSED = 499  # nginx's number for a client that left
+ENDINGS = {
+    ErrorCode.WORKER_LOST: (
+        500,
+        "The worker that held this job died. Whether the model answered is unknown.",
+    ),
+    ErrorCode.QUEUE_EXPIRED: (503, "No worker was free in time, so the model was never called."),
+    ErrorCode.CANCELLED: (CLIENT_CLOSED, "Cancelled."),
+    ErrorCode.INTERNAL_ERROR: (
+        500,
+        "Something broke on our side while this job ran. It has been logged.",
+    ),
+}
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right to finish one running job; only `claim` makes one."""
+
+    job_id: UUID
+    claim_id: UUID
+    user_id: int
+    token_estimate: int
+    day_utc: date
+    prompt: str = field(repr=False)
+
+    @classmethod
+    def of(cls, job: ReportJob) -> Claim:
+        """The claim that a row carries. A row that was never claimed has none: AssertionError."""
+        assert job.claim_id is not None  # noqa: S101  # a database CHECK holds it for running rows
+        return cls(
+            job_id=job.pk,
+            claim_id=job.claim_id,
+            user_id=job.user_id,
+            token_estimate=job.token_estimate,
+            day_utc=job.day_utc,
+            prompt=job.prompt,
+        )
+
+
+def claim(job_id: UUID) -> Claim | None:
+    """queued -> running. None: another worker was first, or it was cancelled, or it waited too long."""
+    lease = timedelta(seconds=settings.INFERENCE_TIMEOUT_S + settings.LEASE_GRACE_S)
+    rows = update_returning(
+        ReportJob.objects.claimable().filter(pk=job_id),
+        status=Status.RUNNING,
+        claim_id=uuid4(),
+        started_at=Now(),
+        updated_at=Now(),
+        lease_expires_at=Now() + lease,
+    )
+    return Claim.of(rows[0]) if rows else None
+
+
+def succeed(held: Claim, completion: Completion) -> bool:
+    """running -> succeeded, reservation -> usage.
+
+    False: the lease was lost or the job cancelled; nothing was written.
+    """
+    usage = completion.usage
+    if usage is None:
+        used = estimate_tokens(held.prompt) + estimate_tokens(completion.text)
+    else:
+        used = usage.prompt_tokens + usage.completion_tokens
+    if used > held.token_estimate:
+        logger.warning("job %s used %d tokens, reserved %d", held.job_id, used, held.token_estimate)
+    return _end(
+        _fenced(held),
+        Settlement(held.user_id, held.day_utc, reserved=held.token_estimate, used=used),
+        status=Status.SUCCEEDED,
+        http_status=200,
+        result_text=completion.text,
+        finish_reason=completion.finish_reason[:64],
+        prompt_tokens=usage.prompt_tokens if usage else None,
+        completion_tokens=usage.completion_tokens if usage else None,
+    )
+
+
+def fail(held: Claim, failure: Failure) -> bool:
+    """running -> failed, reservation released.
+
+    False: the lease was lost or the job cancelled; nothing was written.
+    """
+    return _end(
+        _fenced(held),
+        Settlement(held.user_id, held.day_utc, reserved=held.token_estimate, used=0),
+        status=Status.FAILED,
+        http_status=failure.http_status,
+        error_code=failure.code,
+        error_detail=failure.detail[:500],
+    )
+
+
+def break_off(held: Claim, code: ErrorCode) -> bool:
+    """running -> failed by its own worker, for a reason of ours: internal_error or worker_lost.
+
+    False: the lease was lost or the job cancelled; nothing was written.
+    """
+    return _end_failed(_fenced(held), Settlement.releasing(held), code)
+
+
+def lose(job: ReportJob) -> bool:
+    """running -> failed as worker_lost, once the lease ran out. False: its worker was in time after all."""
+    rows = ReportJob.objects.lease_expired().filter(pk=job.pk, claim_id=job.claim_id)
+    return _end_failed(rows, Settlement.releasing(job), ErrorCode.WORKER_LOST)
+
+
+def give_up(job: ReportJob) -> bool:
+    """running -> failed as worker_lost by an operator, whatever the lease says. False: it had moved on."""
+    rows = ReportJob.objects.running().filter(pk=job.pk, claim_id=job.claim_id)
+    return _end_failed(rows, Settlement.releasing(job), ErrorCode.WORKER_LOST)
+
+
+def expire(job: ReportJob) -> bool:
+    """queued -> failed as queue_expired, after QUEUE_TTL_S. False: it was claimed or cancelled before."""
+    rows = ReportJob.objects.expired().filter(pk=job.pk)
+    return _end_failed(rows, Settlement.releasing(job), ErrorCode.QUEUE_EXPIRED)
+
+
+def cancel(job: ReportJob) -> bool:
+    """queued or running -> failed as cancelled. Call it again for the same effect.
+
+    A queued job gives its reservation back; a running one keeps it, since the call was made and may be
+    billed. False: it was cancelled before. Raises JobFinished when it ended otherwise.
+    """
+    queued = ReportJob.objects.queued().filter(pk=job.pk)
+    if _end_failed(queued, Settlement.releasing(job), ErrorCode.CANCELLED):
+        return True
+    running = ReportJob.objects.running().filter(pk=job.pk)
+    if _end_failed(running, Settlement.keeping(job), ErrorCode.CANCELLED):
+        return True
+    if not ReportJob.objects.filter(pk=job.pk, error_code=ErrorCode.CANCELLED).exists():
+        raise JobFinished
+    return False
+
+
+def erase(job: ReportJob) -> bool:
+    """Erase the texts of a terminal job for good; a keyed hash of the prompt stays.
+
+    False: they were erased before. Raises JobActive while the job is not terminal.
+    """
+    if job.is_erased:
+        return False
+    rows = ReportJob.objects.terminal().filter(pk=job.pk, erased_at=None)
+    moved = rows.update(
+        prompt="",
+        prompt_digest=digests.of(job.prompt),
+        result_text="",
+        error_detail="",
+        erased_at=Now(),
+        updated_at=Now(),
+    )
+    if not moved and not ReportJob.objects.terminal().filter(pk=job.pk).exists():
+        raise JobActive
+    return bool(moved)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What an ending does to the budget of the day on which the job reserved."""
+
+    user_id: int
+    day_utc: date
+    reserved: int
+    used: int
+
+    @classmethod
+    def releasing(cls, job: ReportJob | Claim) -> Settlement:
+        """Give the whole reservation back."""
+        return cls(job.user_id, job.day_utc, reserved=job.token_estimate, used=0)
+
+    @classmethod
+    def keeping(cls, job: ReportJob | Claim) -> Settlement:
+        """Keep the whole reservation."""
+        return cls(job.user_id, job.day_utc, reserved=job.token_estimate, used=job.token_estimate)
+
+
+def _fenced(held: Claim) -> JobQuerySet:
+    return ReportJob.objects.running().filter(pk=held.job_id, claim_id=held.claim_id)
+
+
+def _end_failed(rows: JobQuerySet, settlement: Settlement, code: ErrorCode) -> bool:
+    http_status, detail = ENDINGS[code]
+    return _end(
+        rows,
+        settlement,
+        status=Status.FAILED,
+        http_status=http_status,
+        error_code=code,
+        error_detail=detail,
+    )
+
+
+def _end(rows: JobQuerySet, settlement: Settlement, **values: object) -> bool:
+    with transaction.atomic(durable=True):
+        moved = rows.update(
+            **values, settled_tokens=settlement.used, finished_at=Now(), updated_at=Now()
+        )
+        if moved:
+            InferenceBudget.objects.settle(
+                settlement.user_id,
+                day_utc=settlement.day_utc,
+                reserved=settlement.reserved,
+                used=settlement.used,
+            )
+    return bool(moved)

@@ -1,0 +1,138 @@
+"""The front door of the web process: bodies are gathered on the event loop, Django runs in a few threads.
+
+A client that sends its body byte by byte costs a coroutine and no thread, so it takes nobody's place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from django.conf import settings
+
+from reports.errors import BodyTimeout, Refusal, TooLarge
+from reports_project.wsgi import application as django_application
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Answer = tuple[int, list[tuple[bytes, bytes]], bytes]
+
+BODY_TIMEOUT_S = 30
+# Read and thrown away past the limit, so that the client gets to read our answer.
+DRAIN_BYTES = 4 * 1024 * 1024
+UNPREFIXED = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
+
+threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="django")
+
+
+class ClientLeft(Exception):
+    """The connection ended before the body did."""
+
+
+async def application(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    """Answer one HTTP request (ASGI 3)."""
+    if scope["type"] != "http":
+        return
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            body = await _gather(receive)
+    except ClientLeft:
+        return
+    except TimeoutError:
+        answer = _refuse(BodyTimeout())
+    except TooLarge as refusal:
+        answer = _refuse(refusal)
+    else:
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(threads, _call_django, _environ(scope, body))
+    status, headers, content = answer
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content, "more_body": False})
+
+
+async def _gather(receive: Receive) -> bytes:
+    """The whole body. Raises TooLarge over the limit, ClientLeft when the connection ended."""
+    parts = []
+    size = 0
+    has_more = True
+    while has_more and size <= DRAIN_BYTES:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        part = message.get("body", b"")
+        has_more = message.get("more_body", False)
+        size += len(part)
+        if size <= settings.MAX_BODY_BYTES:
+            parts.append(part)
+    if size > settings.MAX_BODY_BYTES:
+        raise TooLarge
+    return b"".join(parts)
+
+
+def _refuse(refusal: Refusal) -> Answer:
+    content = json.dumps(refusal.document()).encode()
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(content)).encode()),
+        (b"connection", b"close"),
+    ]
+    return refusal.status, headers, content
+
+
+def _environ(scope: MutableMapping[str, Any], body: bytes) -> dict[str, Any]:
+    """The request as PEP 3333 wants it."""
+    path = unquote_to_bytes(scope.get("raw_path") or scope["path"])
+    host, port = scope.get("server") or ("", 0)
+    client = scope.get("client") or ("", 0)
+    environ = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": path.decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_NAME": host,
+        "SERVER_PORT": str(port or ""),
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "REMOTE_ADDR": client[0],
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope["scheme"],
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    for name, value in scope["headers"]:
+        if b"_" in name:  # would pass for the header with a hyphen
+            continue
+        key = UNPREFIXED.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
+        text = value.decode("latin-1")
+        environ[key] = f"{environ[key]},{text}" if key in environ else text
+    environ["CONTENT_LENGTH"] = str(len(body))
+    return environ
+
+
+def _call_django(environ: dict[str, Any]) -> Answer:
+    started: list[tuple[int, list[tuple[bytes, bytes]]]] = []
+
+    def start_response(
+        status: str, headers: list[tuple[str, str]], exc_info: object = None
+    ) -> None:
+        encoded = [
+            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers
+        ]
+        started.append((int(status[:3]), encoded))
+
+    response = django_application(environ, start_response)
+    try:
+        content = b"".join(response)
+    finally:
+        response.close()
+    status, headers = started[-1]
+    return status, headers, content

@@ -1,0 +1,37 @@
+"""The Celery app: jobs on one queue, upkeep on another, no results, at most one message a slot."""
+
+import os
+
+from celery import Celery
+from kombu import Queue
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reports_project.settings")
+
+app = Celery("reports_project")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.conf.update(
+    task_queues=[Queue("jobs"), Queue("upkeep")],
+    task_default_queue="jobs",
+    task_ignore_result=True,
+    result_backend=None,
+    accept_content=["json"],
+    task_serializer="json",
+    # A message is acknowledged when its job has ended and a worker takes one for each free slot, so that
+    # none waits behind a long call. A copy that comes twice finds its row claimed and ends there.
+    task_acks_late=True,
+    worker_prefetch_multiplier=1,
+    # A broker that blinks must not end a call that is being paid for.
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+    broker_connection_retry_on_startup=True,
+    broker_transport_options={
+        "socket_connect_timeout": 3,
+        "socket_timeout": 10,
+        "socket_keepalive": True,
+        "health_check_interval": 10,
+    },
+    worker_enable_remote_control=False,
+    worker_hijack_root_logger=False,
+    worker_send_task_events=False,
+    timezone="UTC",
+)
+app.autodiscover_tasks()

@@ -1,0 +1,165 @@
+"""Typed reading of environment variables; a bad one ends the process with one line that names it."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+TRUE = frozenset({"1", "true", "yes", "on"})
+FALSE = frozenset({"0", "false", "no", "off"})
+
+
+class BadVariable(SystemExit):
+    """Ends the process with one line on stderr and exit status 1."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+
+
+def load_dotenv(path: Path) -> None:
+    """Read a `.env` file where there is one; what the environment already says wins."""
+    if path.is_file():
+        from dotenv import load_dotenv as load  # noqa: PLC0415  # production has no .env file
+
+        load(path)
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable's value without blanks and line ends around it; the default when unset."""
+    return os.environ.get(name, default).strip()
+
+
+def required(name: str, *, hint: str) -> str:
+    """A variable that has no default."""
+    value = text(name)
+    if not value:
+        raise BadVariable(name, f"is not set; {hint}")
+    return value
+
+
+def boolean(name: str, *, default: bool) -> bool:
+    """1/true/yes/on or 0/false/no/off, in any case; empty means the default."""
+    value = text(name).lower()
+    if not value:
+        return default
+    if value not in TRUE | FALSE:
+        raise BadVariable(name, "must be one of 1/true/yes/on or 0/false/no/off")
+    return value in TRUE
+
+
+def integer(name: str, default: int, *, low: int, high: int) -> int:
+    """A whole number from low to high; an unset variable is the default, an empty one is an error."""
+    raw = text(name, str(default))
+    if not (raw.isascii() and raw.removeprefix("-").isdigit() and len(raw) <= 19):
+        raise BadVariable(name, f"must be a whole number from {low} to {high}")
+    value = int(raw)
+    if not low <= value <= high:
+        raise BadVariable(name, f"must be from {low} to {high}, not {value}")
+    return value
+
+
+def seconds(name: str, default: float, *, low: float, high: float) -> float:
+    """A duration in seconds, fractions allowed."""
+    raw = text(name, str(default))
+    try:
+        value = float(raw)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise BadVariable(name, f"must be a number of seconds from {low:g} to {high:g}")
+    return value
+
+
+def words(name: str, default: str = "") -> list[str]:
+    """A comma-separated list; blanks around the parts do not count."""
+    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def choice(name: str, default: str, options: tuple[str, ...]) -> str:
+    """One of a few words."""
+    value = text(name, default)
+    if value not in options:
+        raise BadVariable(name, f"must be one of {', '.join(options)}")
+    return value
+
+
+def http_url(name: str) -> str:
+    """An absolute http or https URL. Its text may hold a secret, so no message repeats it."""
+    value = text(name)
+    if not value:
+        return ""
+    try:
+        parts = urlsplit(value)
+        is_good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good or not value.isprintable() or " " in value:
+        raise BadVariable(name, "must be an absolute http:// or https:// URL")
+    return value
+
+
+def secret_header(name: str) -> str:
+    """A secret that travels in an HTTP header: visible ASCII once blanks around it are stripped."""
+    value = text(name).strip("\ufeff \t\r\n")
+    if not all("!" <= character <= "~" for character in value):
+        raise BadVariable(
+            name, "holds a character that no HTTP header can carry (its value is not shown)"
+        )
+    return value
+
+
+def redis_url(name: str) -> str:
+    """A redis:// or rediss:// URL; unset is the empty string."""
+    value = text(name)
+    try:
+        parts = urlsplit(value)
+        is_good = parts.scheme in {"redis", "rediss", "valkey", "valkeys"} and parts.port != 0
+    except ValueError:
+        is_good = False
+    if value and not is_good:
+        raise BadVariable(name, "must look like redis://host:6379/0")
+    return value.replace("valkey", "redis", 1) if value.startswith("valkey") else value
+
+
+def database(name: str, *, fallback: Path) -> dict[str, object]:
+    """Django's connection settings of a postgres:// or sqlite:/// URL; unset is SQLite at the fallback."""
+    value = text(name)
+    if not value:
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(fallback)}
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError:
+        raise BadVariable(
+            name, "is no URL; it must look like postgres://user:password@host:5432/name"
+        ) from None
+    if parts.scheme == "sqlite":
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": unquote(parts.path.removeprefix("/")) or str(fallback),
+        }
+    if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
+        raise BadVariable(
+            name, "must look like postgres://user:password@host:5432/name or sqlite:///path"
+        )
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.removeprefix("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(parts.hostname or ""),
+        "PORT": str(port or ""),
+        "OPTIONS": _query_options(name, parts.query),
+    }
+
+
+def _query_options(name: str, query: str) -> dict[str, object]:
+    options: dict[str, object] = {}
+    for pair in filter(None, query.split("&")):
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise BadVariable(name, "has a query part that is no key=value")
+        options[unquote(key)] = unquote(value)
+    return options

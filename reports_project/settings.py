@@ -1,0 +1,199 @@
+"""The one settings file: environment in, Django names out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from reports_project import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = BASE_DIR / "var"
+
+env.load_dotenv(BASE_DIR / ".env")
+
+DEBUG = env.boolean("DEBUG", default=False)
+SECRET_KEY = (
+    env.text("SECRET_KEY", "for-development-only-never-in-production")
+    if DEBUG
+    else env.required("SECRET_KEY", hint="set it to a long random text, the same for every process")
+)
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS")
+# Behind a proxy that ends TLS and sets X-Forwarded-Proto: redirects to https, secure cookies, HSTS.
+HTTPS = env.boolean("HTTPS", default=False)
+HOST = env.text("HOST", "127.0.0.1" if DEBUG else "0.0.0.0")  # noqa: S104  # containers are reached from outside
+PORT = env.integer("PORT", 8000, low=1, high=65535)
+
+# The provider.
+INFERENCE_URL = env.http_url("INFERENCE_URL")
+if not (INFERENCE_URL or DEBUG):
+    raise env.BadVariable("INFERENCE_URL", "is not set; set it to the URL that answers completions")
+INFERENCE_KEY = env.secret_header("INFERENCE_KEY")
+INFERENCE_TIMEOUT_S = env.seconds("INFERENCE_TIMEOUT_S", 45, low=0.1, high=3600)
+INFERENCE_PROTOCOL = env.choice(
+    "INFERENCE_PROTOCOL",
+    "openai" if urlsplit(INFERENCE_URL).path.endswith("/chat/completions") else "prompt",
+    options=("prompt", "openai"),
+)
+INFERENCE_MODEL = env.text("INFERENCE_MODEL", "default")
+INFERENCE_SYSTEM_PROMPT = env.text("INFERENCE_SYSTEM_PROMPT")
+INFERENCE_MAX_OUTPUT_TOKENS = env.integer(
+    "INFERENCE_MAX_OUTPUT_TOKENS",
+    1024 if INFERENCE_PROTOCOL == "openai" else 0,
+    low=0,
+    high=10_000_000,
+)
+INFERENCE_MAX_RESPONSE_BYTES = env.integer(
+    "INFERENCE_MAX_RESPONSE_BYTES", 1024 * 1024, low=1024, high=256 * 1024 * 1024
+)
+INFERENCE_MAX_TOKENS_FIELD = env.choice(
+    "INFERENCE_MAX_TOKENS_FIELD", "max_tokens", options=("max_tokens", "max_completion_tokens")
+)
+
+# Promises and limits.
+DAILY_TOKEN_CAP = env.integer("DAILY_TOKEN_CAP", 100_000, low=0, high=2**62)
+MAX_ACTIVE_JOBS_PER_USER = env.integer("MAX_ACTIVE_JOBS_PER_USER", 20, low=1, high=1_000_000)
+QUEUE_TTL_S = env.seconds("QUEUE_TTL_S", 3600, low=1, high=30 * 86400)
+REDISPATCH_AFTER_S = env.seconds("REDISPATCH_AFTER_S", 30, low=0.1, high=86400)
+SWEEP_INTERVAL_S = env.seconds("SWEEP_INTERVAL_S", 10, low=0.1, high=3600)
+LEASE_GRACE_S = env.seconds("LEASE_GRACE_S", 15, low=1, high=3600)
+RETENTION_DAYS = env.integer("RETENTION_DAYS", 30, low=1, high=36500)
+KEY_RETENTION_DAYS = env.integer("KEY_RETENTION_DAYS", 0, low=0, high=36500)
+WORKER_CONCURRENCY = env.integer("WORKER_CONCURRENCY", 100, low=1, high=10_000)
+WEB_CONCURRENCY = env.integer("WEB_CONCURRENCY", 2, low=1, high=256)
+WEB_THREADS = env.integer("WEB_THREADS", 2, low=1, high=256)
+MAX_BODY_BYTES = 128 * 1024
+
+# Parts of Django.
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "rest_framework",
+    "knox",
+    "budgets",
+    "reports",
+]
+MIDDLEWARE = [
+    "reports.problems.ApiErrorsMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "reports_project.urls"
+WSGI_APPLICATION = "reports_project.wsgi.application"
+APPEND_SLASH = False
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {"default": env.database("DATABASE_URL", fallback=VAR_DIR / "reports.sqlite3")}
+IS_POSTGRESQL = DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql"
+if IS_POSTGRESQL:
+    DATABASES["default"]["OPTIONS"] = {
+        "connect_timeout": 3,
+        # Few connections serve many worker threads, since none is held while the provider thinks.
+        # The short reconnect_timeout keeps the pool's back-off from outliving a database restart.
+        "pool": {"min_size": 1, "max_size": 10, "timeout": 3, "reconnect_timeout": 2},
+        **DATABASES["default"]["OPTIONS"],  # type: ignore[dict-item]
+    }
+else:
+    DATABASES["default"]["OPTIONS"] = {
+        # A writer that begins as a reader fails at once when another writes; this one waits.
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "index"
+LOGOUT_REDIRECT_URL = "login"
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+# Served from where the packages keep them, so there is no collect step to forget.
+WHITENOISE_USE_FINDERS = True
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz/?$", r"^readyz/?$"]
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_HSTS_SECONDS = 365 * 86400 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+X_FRAME_OPTIONS = "DENY"
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "reports.authentication.BearerAuthentication",
+        "reports.authentication.CsrfCheckedSession",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": [
+        "rest_framework.renderers.JSONRenderer",
+        "rest_framework.renderers.BrowsableAPIRenderer",
+    ],
+    "DEFAULT_PARSER_CLASSES": ["reports.parsing.StrictJSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "reports.parsing.Negotiation",
+    "EXCEPTION_HANDLER": "reports.problems.handle",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+    "DATETIME_FORMAT": "iso-8601",
+}
+# Tokens end when they are deleted or their user is deactivated.
+REST_KNOX = {"TOKEN_TTL": None}
+
+# Celery reads the names with the prefix.
+REDIS_URL = env.redis_url("REDIS_URL")
+if not (REDIS_URL or DEBUG):
+    raise env.BadVariable("REDIS_URL", "is not set; it must look like redis://host:6379/0")
+CELERY_BROKER_URL = REDIS_URL or "redis://127.0.0.1:6379/0"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+}

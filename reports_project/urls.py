@@ -1,0 +1,39 @@
+"""Every route of the product on one page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.contrib.auth import views as auth
+from django.urls import URLPattern, path, re_path
+
+from budgets.api import BudgetView
+from reports import pages
+from reports.api import CancelView, ReportListView, ReportView
+from reports_project import ops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+JOB = "(?P<job_id>[^/]+)"
+
+
+def api(route: str, view: Callable[..., Any], name: str) -> URLPattern:
+    """An API path, which works the same with a final slash and without."""
+    return re_path(rf"^{route}/?$", view, name=name)
+
+
+urlpatterns = [
+    api("reports", ReportListView.as_view(), "report-list"),
+    api(f"reports/{JOB}", ReportView.as_view(), "report-detail"),
+    api(f"reports/{JOB}/cancel", CancelView.as_view(), "report-cancel"),
+    api("budget", BudgetView.as_view(), "budget"),
+    api("healthz", ops.healthz, "healthz"),
+    path("", pages.index, name="index"),
+    path("jobs/<uuid:job_id>/", pages.job, name="job"),
+    path("jobs/<uuid:job_id>/fragment/", pages.fragment, name="job-fragment"),
+    path("login/", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("logout/", auth.LogoutView.as_view(), name="logout"),
+    path("admin/", admin.site.urls),
+]
