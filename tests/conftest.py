@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+import redis
+from django.conf import settings
 from django.db import connection
+
+from tests.support import processes as support
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+# Queues, and where kombu keeps messages that are delivered and not yet acknowledged.
+BROKER_KEYS = ("jobs", "upkeep", "unacked", "unacked_index", "unacked_mutex")
 
 
 @pytest.fixture(scope="session")
@@ -11,3 +24,21 @@ def django_db_modify_db_settings() -> None:
     """On SQLite a file as in production: Django's default, memory, is one database per thread."""
     if connection.vendor == "sqlite":
         connection.settings_dict["TEST"]["NAME"] = connection.settings_dict["NAME"]
+
+
+@pytest.fixture
+def broker() -> Generator[redis.Redis]:
+    """The broker, without messages of earlier tests."""
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        client.delete(*BROKER_KEYS)
+        yield client
+
+
+@pytest.fixture
+def processes(
+    transactional_db: None, broker: redis.Redis, tmp_path: Path
+) -> Generator[support.Processes]:
+    """Starts real processes on the test's database and broker; fails when one is left behind."""
+    started = support.Processes(tmp_path, support.environment())
+    yield started
+    started.close()

@@ -24,6 +24,7 @@ def spawn(
     *,
     log: Path,
     environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
     user: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a child in a session of its own, so that a Ctrl-C reaches it only through us."""
@@ -34,6 +35,7 @@ def spawn(
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment,
+            cwd=directory,
             start_new_session=True,
             user=user,
             group=user,

@@ -1,7 +1,7 @@
 """A small real language model behind an OpenAI-compatible endpoint on loopback.
 
-Gemma 3 with 270 million parameters, as pretrained: it continues text, was never taught to answer, and
-its prose is poor. It is here because all else is real: tokens, usage, finish_reason.
+Gemma 3 with 270 million parameters, as pretrained: it continues text, was never taught to answer,
+and its prose is poor. It is here because all else is real: tokens, usage, finish_reason.
 """
 
 from __future__ import annotations

@@ -66,6 +66,8 @@ def _command(port: int, directory: Path) -> list[str]:
         "dir": str(directory),
         "save": "",
         "appendonly": "no",
+        # Its title would overwrite the command line and the environment that tools look at.
+        "set-proc-title": "no",
         # A broker that drops messages to make room would hide that it is too small.
         "maxmemory-policy": "noeviction",
     }

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# Whatever a developer's .env says, tests call no provider but their own and know their limits.
+# Tests call no provider but their own, and a developer's .env does not change what they expect.
 ENVIRONMENT = {
+    "PYTHON_DOTENV_DISABLED": "1",
     "DEBUG": "1",
     "INFERENCE_URL": "http://127.0.0.1:9/complete",
     "INFERENCE_KEY": "",

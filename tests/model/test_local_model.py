@@ -1,0 +1,73 @@
+"""One job through a real language model: nothing in this path is ours to make up."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+from django.contrib.auth import get_user_model
+from knox.models import AuthToken
+
+from budgets.models import InferenceBudget
+from tests.support.waiting import until
+from tools import local_model, valkey
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.processes import Processes
+
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not local_model.is_installed(), reason="run `make model` first"),
+]
+LIMIT = 24
+
+
+@pytest.fixture
+def model(processes: Processes, tmp_path: Path) -> dict[str, str]:
+    """The real server of `MODEL=local make up`, as the variables that lead to it."""
+    port = str(valkey.free_port())
+    weights = tmp_path / "model.gguf"
+    server = processes.run(
+        "model",
+        [sys.executable, "-m", "tools.local_model", "--port", port, "--weights", str(weights)],
+    )
+    processes.wait(server, lambda: f"serving {local_model.NAME}" in server.said())
+    return {
+        "INFERENCE_URL": f"http://127.0.0.1:{port}/v1/chat/completions",
+        "INFERENCE_MODEL": local_model.NAME,
+        "INFERENCE_MAX_OUTPUT_TOKENS": str(LIMIT),
+    }
+
+
+def test_a_job_carries_what_the_model_said(processes: Processes, model: dict[str, str]):
+    user = get_user_model().objects.create_user("ada")
+    token = AuthToken.objects.create(user=user)[1]
+    address = processes.web(**model)
+    processes.worker(**model)
+    client = requests.Session()
+    client.headers["Authorization"] = f"Bearer {token}"
+
+    accepted = client.post(
+        f"{address}/reports",
+        json={"prompt": "The three primary colours are red,"},
+        headers={"Idempotency-Key": "real-1"},
+    )
+    assert accepted.status_code == 202
+    path = accepted.headers["Location"]
+    job = until(
+        lambda: client.get(f"{address}{path}").json(),
+        lambda job: job["status"] in {"succeeded", "failed"},
+        within_s=120,
+    )
+
+    assert (job["status"], job["http_status"]) == ("succeeded", 200)
+    assert job["text"].strip()
+    assert job["finish_reason"] in {"stop", "length"}
+    assert 0 < job["usage"]["completion_tokens"] <= LIMIT
+    assert job["usage"]["prompt_tokens"] > 0
+    assert InferenceBudget.objects.get(user=user).spent_tokens == sum(job["usage"].values())
