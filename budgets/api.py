@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rest_framework.exceptions import NotAuthenticated
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
@@ -24,9 +25,17 @@ class BudgetView(APIView):
 
     def get(self, request: Request) -> Response:
         """What is left of today, and when the count starts again."""
-        envelope = InferenceBudget.objects.today(request.user.pk)
+        envelope = InferenceBudget.objects.today(user_id_of(request))
         headers = {"Cache-Control": "private, no-cache", **envelope.headers()}
         return Response(as_json(envelope), headers=headers)
+
+
+def user_id_of(request: Request) -> int:
+    """The id of who is asking. Raises NotAuthenticated for an anonymous request."""
+    user_id = request.user.pk
+    if user_id is None:
+        raise NotAuthenticated
+    return user_id
 
 
 def as_json(envelope: Envelope) -> dict[str, object]:

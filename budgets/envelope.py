@@ -1,4 +1,4 @@
-"""A user's day of tokens as a value: what is left, when it starts again, and the headers that say so."""
+"""A user's day of tokens as a value: what is left, when it resets, and the headers for both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DAY_S = 86400
 
 
 def estimate_tokens(text: str) -> int:
-    """A quarter of the characters, at least one: what a text is taken to cost before anybody counts."""
+    """A quarter of the characters, at least one: a text's cost before anybody counts."""
     return max(1, len(text) // 4)
 
 
@@ -37,7 +37,7 @@ class Envelope:
         return max(1, -int((datetime.now(UTC) - self.resets_at).total_seconds() // 1))
 
     def headers(self) -> dict[str, str]:
-        """`RateLimit-Policy` and `RateLimit` of the IETF draft draft-ietf-httpapi-ratelimit-headers."""
+        """`RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers."""
         return {
             "RateLimit-Policy": f'"{POLICY}";q={self.daily_tokens};w={DAY_S}',
             "RateLimit": f'"{POLICY}";r={self.remaining_tokens};t={self.seconds_left()}',

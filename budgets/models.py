@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 BIG = models.BigIntegerField()
 
-# One statement creates the first row of a user, starts a new day, or adds to the present one, so that
-# parallel first requests cannot pass each other. A day never goes back: a caller that still believes
-# in yesterday moves nothing.
+# One statement creates the first row of a user, starts a new day, or adds to the present one, so
+# that parallel first requests cannot pass each other. A day never goes back: a caller that still
+# believes in yesterday moves nothing.
 RESERVE = """
 INSERT INTO budgets_inferencebudget AS budget
        (user_id, daily_tokens, spent_tokens, active_jobs, day_utc)
@@ -28,14 +28,15 @@ SELECT %(user_id)s, %(cap)s, %(tokens)s, 1, %(day_utc)s
  WHERE %(tokens)s <= %(cap)s
     OR EXISTS (SELECT 1 FROM budgets_inferencebudget WHERE user_id = %(user_id)s)
     ON CONFLICT (user_id) DO UPDATE
-   SET spent_tokens = CASE WHEN budget.day_utc = excluded.day_utc THEN budget.spent_tokens ELSE 0 END
-                    + excluded.spent_tokens,
+   SET spent_tokens = excluded.spent_tokens
+         + CASE WHEN budget.day_utc = excluded.day_utc THEN budget.spent_tokens ELSE 0 END,
        active_jobs = budget.active_jobs + 1,
        day_utc = excluded.day_utc
  WHERE budget.day_utc <= excluded.day_utc
    AND budget.active_jobs < %(max_active)s
-   AND CASE WHEN budget.day_utc = excluded.day_utc THEN budget.spent_tokens ELSE 0 END
-     + excluded.spent_tokens <= budget.daily_tokens
+   AND excluded.spent_tokens
+     + CASE WHEN budget.day_utc = excluded.day_utc THEN budget.spent_tokens ELSE 0 END
+    <= budget.daily_tokens
 RETURNING daily_tokens, spent_tokens
 """
 
@@ -46,10 +47,10 @@ class BudgetQuerySet(models.QuerySet["InferenceBudget"]):
     def reserve(self, user_id: int, *, tokens: int, day_utc: date) -> Envelope | None:
         """Take tokens and one active job from the user's day, in one statement.
 
-        None: it does not fit, the user has too many active jobs, or the row is already a day further.
+        None: it does not fit, the user has too many active jobs, or the row is a day further.
         Nothing was written then.
         """
-        values = {
+        values: dict[str, int | date] = {
             "user_id": user_id,
             "tokens": tokens,
             "day_utc": day_utc,
@@ -64,7 +65,7 @@ class BudgetQuerySet(models.QuerySet["InferenceBudget"]):
         return Envelope(daily_tokens=row[0], spent_tokens=row[1], day_utc=day_utc)
 
     def settle(self, user_id: int, *, day_utc: date, reserved: int, used: int) -> None:
-        """End one active job: put the tokens really used in the place of those reserved on that day.
+        """End one active job: put the tokens really used in the place of those reserved that day.
 
         `used=0` releases, `used=reserved` keeps. Another day's count is never touched.
         """
@@ -108,6 +109,8 @@ class InferenceBudget(models.Model):
     day_utc = models.DateField(
         db_default=UtcToday(), help_text="The UTC day that the spent tokens belong to."
     )
+
+    today: date  # annotated by BudgetQuerySet.today
 
     objects = BudgetQuerySet.as_manager()
 

@@ -31,7 +31,7 @@ class UtcToday(Func):
 
 
 def update_returning(rows: QuerySet[Row], **values: object) -> list[Row]:
-    """UPDATE the rows that match and return them as they are afterwards; an empty list: none matched.
+    """UPDATE the rows that match and return them as they are afterwards; none matched: [].
 
     One statement. Django's `update` builds the same one and gives only the count.
     """
@@ -40,7 +40,7 @@ def update_returning(rows: QuerySet[Row], **values: object) -> list[Row]:
     compiler = query.get_compiler(rows.db)
     sql, params = compiler.as_sql()
     columns = ", ".join(
-        connections[rows.db].ops.quote_name(field.column)
+        connections[rows.db].ops.quote_name(str(field.column))
         for field in rows.model._meta.concrete_fields  # Django's documented model API
     )
     return list(rows.model._base_manager.raw(f"{sql} RETURNING {columns}", params).using(rows.db))  # noqa: SLF001

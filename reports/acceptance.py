@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -16,6 +16,9 @@ from budgets.rows import UtcToday
 from reports import digests, dispatch
 from reports.errors import BudgetExhausted, ExceedsDailyBudget, KeyReused, TooManyActiveJobs
 from reports.models import ReportJob, Status
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 # The day can turn between the insert and the reservation; a second try begins on the new day.
 TRIES = 3
@@ -42,9 +45,9 @@ def reservation(prompt: str) -> int:
 
 
 def accept(user_id: int, *, key: str, prompt: str) -> Accepted:
-    """Take a prompt as work: one row, one reservation, one message; or find the job that has this key.
+    """Take a prompt as work: one row, one reservation, one message; or find the key's job.
 
-    Raises KeyReused, ExceedsDailyBudget, BudgetExhausted or TooManyActiveJobs; nothing is left behind then.
+    Raises KeyReused, ExceedsDailyBudget, BudgetExhausted or TooManyActiveJobs, and leaves nothing.
     """
     for _ in range(TRIES):
         try:
@@ -94,7 +97,7 @@ def _why_not(user_id: int, *, tokens: int, job: ReportJob) -> Exception:
     if tokens > envelope.daily_tokens:
         return ExceedsDailyBudget(
             f"This job would reserve {tokens} tokens, more than the whole daily allowance of "
-            f"{envelope.daily_tokens}. Shorten the prompt, or ask the operator for a larger allowance.",
+            f"{envelope.daily_tokens}. Shorten the prompt, or ask for a larger allowance.",
             members=asked,
             headers=envelope.headers(),
         )

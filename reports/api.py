@@ -15,6 +15,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from budgets.api import user_id_of
 from reports import acceptance, serializers, transitions
 from reports.errors import Erased, InvalidRequest
 from reports.models import ReportJob
@@ -61,7 +62,7 @@ class ReportListView(APIView):
         """
         key = serializers.parse_key(request.headers.get("Idempotency-Key"))
         prompt = serializers.validate_body(request.data)
-        accepted = acceptance.accept(request.user.pk, key=key, prompt=prompt)
+        accepted = acceptance.accept(user_id_of(request), key=key, prompt=prompt)
         headers = {
             "Location": reverse("report-detail", args=[accepted.job_id]),
             "Retry-After": str(QUICKEST_POLL_S),
@@ -74,13 +75,13 @@ class ReportListView(APIView):
 
     def get(self, request: Request) -> Response:
         """Your jobs, newest first; `?status=` filters."""
-        jobs: QuerySet[ReportJob] = ReportJob.objects.owned_by(request.user.pk)
+        jobs: QuerySet[ReportJob] = ReportJob.objects.owned_by(user_id_of(request))
         if "status" in request.query_params:
             jobs = jobs.filter(status=serializers.validate_status(request.query_params["status"]))
         pages = HistoryPagination()
         page = pages.paginate_queryset(jobs.defer("prompt", "result_text"), request, view=self)
         response = pages.get_paginated_response([serializers.summary(job) for job in page or ()])
-        response.headers.update(PRIVATE)
+        response["Cache-Control"] = PRIVATE["Cache-Control"]
         return response
 
 
@@ -92,15 +93,15 @@ class ReportView(APIView):
         return "Report"
 
     def get(self, request: Request, job_id: str) -> Response:
-        """The job as it is now. Poll again after `Retry-After` seconds until its status is terminal."""
-        job = ReportJob.objects.access(request.user.pk, job_id)
+        """The job as it is now. Poll again after `Retry-After` seconds until it has ended."""
+        job = ReportJob.objects.access(user_id_of(request), job_id)
         if job.is_erased:
             raise Erased
         return _answer(request, job)
 
     def delete(self, request: Request, job_id: str) -> Response:
         """Erase the prompt and the text for good. The job's key stays used."""
-        transitions.erase(ReportJob.objects.access(request.user.pk, job_id))
+        transitions.erase(ReportJob.objects.access(user_id_of(request), job_id))
         return Response(status=204)
 
 
@@ -113,9 +114,10 @@ class CancelView(APIView):
 
     def post(self, request: Request, job_id: str) -> Response:
         """Cancel a job: free while it waits; once the model was called its reservation is kept."""
-        transitions.cancel(ReportJob.objects.access(request.user.pk, job_id))
+        transitions.cancel(ReportJob.objects.access(user_id_of(request), job_id))
         return Response(
-            serializers.detail(ReportJob.objects.access(request.user.pk, job_id)), headers=PRIVATE
+            serializers.detail(ReportJob.objects.access(user_id_of(request), job_id)),
+            headers=PRIVATE,
         )
 
 
@@ -138,9 +140,9 @@ def poll_after_s(job: ReportJob) -> int:
     return int(min(max(QUICKEST_POLL_S, age_s / 10), SLOWEST_POLL_S))
 
 
-def _is_instant(position: str | None) -> bool:
+def _is_instant(position: str | int | None) -> bool:
     try:
-        return position is None or parse_datetime(position) is not None
+        return position is None or parse_datetime(str(position)) is not None
     except ValueError:
         return False
 
@@ -150,6 +152,6 @@ def _etag(fields: dict[str, object]) -> str:
 
 
 def _is_known(etag: str, if_none_match: str) -> bool:
-    """RFC 9110 section 13.1.2: a weak comparison, so a proxy that compressed may have weakened ours."""
+    """RFC 9110 section 13.1.2: a weak comparison, for a proxy may have weakened our tag."""
     known = parse_etags(if_none_match)
     return "*" in known or etag in [tag.removeprefix("W/") for tag in known]

@@ -55,7 +55,7 @@ class BearerAuthentication(BaseAuthentication):
 
 
 class CsrfCheckedSession(SessionAuthentication):
-    """Django's session; an unsafe request without its CSRF token is told so by a code of its own."""
+    """Django's session; a missing CSRF token has an error code of its own."""
 
     def enforce_csrf(self, request: Request) -> None:
         """Raise CsrfFailed unless the token is there and right."""

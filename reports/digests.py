@@ -9,12 +9,12 @@ SALT = "reports.prompt"
 
 
 def of(prompt: str) -> str:
-    """The hash, keyed with SECRET_KEY: nobody can test guesses of a prompt against the table alone."""
+    """The hash, keyed with SECRET_KEY: guesses cannot be tested against the table alone."""
     return salted_hmac(SALT, prompt, algorithm="sha256").hexdigest()
 
 
 def matches(digest: str, prompt: str) -> bool:
-    """Whether this is the hash of that prompt, under the present key or one of SECRET_KEY_FALLBACKS."""
+    """Whether this is that prompt's hash, under the present key or one of its fallbacks."""
     keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
     return any(
         constant_time_compare(

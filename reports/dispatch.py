@@ -1,4 +1,4 @@
-"""Hand a job id to the broker, by task name: importing the task would drag the provider into the web.
+"""Hand a job id to the broker, by task name: the task itself would drag in the provider.
 
 The row is the promise and the message only a hint, so nothing here raises and nothing waits on a
 request's time: what a broken broker or a crash loses, the sweep publishes again.
@@ -11,14 +11,15 @@ import logging
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
 from celery import current_app
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from kombu import Connection
 
 RUN_TASK = "reports.run"
@@ -66,6 +67,17 @@ class Publisher:
             self._say(reached=True)
             return True
 
+    def waiting(self) -> int | None:
+        """How many messages wait in the queue of jobs. None: the broker did not say."""
+        with self._lock:
+            try:
+                channel: Any = self._connect().default_channel
+                return int(channel.queue_declare(JOBS_QUEUE).message_count)
+            except (KombuError, OperationalError, RedisError, OSError) as error:
+                self._drop_connection()
+                self._say(reached=False, why=type(error).__name__)
+                return None
+
     def publish_soon(self, job_id: UUID) -> None:
         """Publish off the caller's thread; beyond a bound the id is left to the sweep."""
         try:
@@ -99,14 +111,17 @@ class Publisher:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             self._waiting.task_done()
 
-    def _send(self, job_id: UUID) -> None:
+    def _connect(self) -> Connection:
         if self._connection is None:
             self._connection = current_app.connection_for_write(transport_options=BROKER_LIMITS)
+        return self._connection
+
+    def _send(self, job_id: UUID) -> None:
         current_app.send_task(
             RUN_TASK,
             args=[str(job_id)],
             queue=JOBS_QUEUE,
-            connection=self._connection,
+            connection=self._connect(),
             retry=False,
             ignore_result=True,
         )
@@ -127,4 +142,5 @@ class Publisher:
 
 _publisher = Publisher()
 publish = _publisher.publish
+waiting = _publisher.waiting
 publish_soon = _publisher.publish_soon

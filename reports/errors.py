@@ -1,11 +1,13 @@
-"""Why a job failed and why a request is refused: every code of the product, in the contract's order."""
+"""Why a job failed and why a request is refused: every code, in the contract's order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from http import HTTPStatus
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class ErrorCode(StrEnum):
@@ -233,7 +235,7 @@ class Unavailable(Refusal):
 
     status = 503
     code = "unavailable"
-    detail = "The service cannot reach its database right now. Send the same request again, with the same key."
+    detail = "The service cannot reach its database now. Send the same request again, same key."
 
 
 class ServerError(Refusal):
@@ -241,4 +243,4 @@ class ServerError(Refusal):
 
     status = 500
     code = "internal_error"
-    detail = "Something broke on our side. It has been logged; the same request with the same key is safe."
+    detail = "Something broke on our side and has been logged. To retry with the same key is safe."

@@ -1,21 +1,23 @@
-"""The job row: what is kept of one completion, its constraints, and its reads. Nothing here writes."""
+"""The job row: what is kept of one completion, its constraints and its reads. No writes."""
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
-from typing import ClassVar
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, When
-from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
 from budgets.rows import UtcToday
 from reports.errors import ErrorCode, NotFound
 from reports.ids import uuid7
+
+if TYPE_CHECKING:
+    from django.db.models.expressions import CombinedExpression
 
 COUNTED_AHEAD = 1000
 CANONICAL_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -76,17 +78,31 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
         """Running, and nobody's any more."""
         return self.running().filter(lease_expires_at__lt=Now())
 
+    def unpublished(self) -> JobQuerySet:
+        """Queued, and its message may be lost."""
+        return self.queued().filter(publish_again_at__lte=Now())
+
+    def out_of_retention(self) -> JobQuerySet:
+        """Terminal for longer than RETENTION_DAYS, with texts that are still there."""
+        limit = Now() - timedelta(days=settings.RETENTION_DAYS)
+        return self.filter(finished_at__lt=limit, erased_at=None)
+
+    def out_of_key_retention(self) -> JobQuerySet:
+        """Terminal for longer than KEY_RETENTION_DAYS; nothing when that is 0."""
+        if not settings.KEY_RETENTION_DAYS:
+            return self.none()
+        return self.filter(finished_at__lt=Now() - timedelta(days=settings.KEY_RETENTION_DAYS))
+
     def with_jobs_ahead(self) -> JobQuerySet:
-        """Annotated with `jobs_ahead`: older queued jobs, counted to 1000 at most; None unless queued."""
+        """Annotated with `jobs_ahead`: older queued jobs, up to 1000; None unless queued."""
         older = (
             ReportJob.objects.queued()
             .filter(created_at__lt=OuterRef("created_at"))
             .order_by()
             .values("created_at")[:COUNTED_AHEAD]
         )
-        return self.annotate(
-            jobs_ahead=Case(When(status=Status.QUEUED, then=CountUpTo(older)), default=None)
-        )
+        ahead = Case(When(status=Status.QUEUED, then=CountUpTo(older)), default=None)
+        return self.annotate(jobs_ahead=ahead)
 
     def access(self, user_id: int, job_id: str) -> ReportJob:
         """One user's job by the id of a request: the only way from a request to a row.
@@ -146,6 +162,9 @@ class ReportJob(models.Model):
         db_default=Now(), help_text="When the sweep takes the message of a queued job for lost."
     )
     republished = models.SmallIntegerField(default=0, help_text="How often the sweep did.")
+
+    jobs_ahead: int | None  # annotated by JobQuerySet.with_jobs_ahead
+    today: date  # annotated where a replay reads its owner's budget
 
     objects = JobQuerySet.as_manager()
 

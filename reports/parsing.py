@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from django.conf import settings
@@ -14,6 +13,8 @@ from rest_framework.parsers import BaseParser
 from reports.errors import InvalidRequest, TooLarge, UnsupportedMediaType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from rest_framework.renderers import BaseRenderer
     from rest_framework.request import Request
 
@@ -32,7 +33,7 @@ class StrictJSONParser(BaseParser):
         stream: IO[Any],
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
-    ) -> object:
+    ) -> Any:
         """The decoded body. Raises TooLarge, or InvalidRequest with the reason under `body`."""
         raw = stream.read(settings.MAX_BODY_BYTES + 1)
         if len(raw) > settings.MAX_BODY_BYTES:
@@ -55,28 +56,29 @@ class StrictJSONParser(BaseParser):
 class Negotiation(DefaultContentNegotiation):
     """DRF's choice of parser and renderer, without an exception for any header's bytes."""
 
-    def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser:
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser:
         """The JSON parser. Raises UnsupportedMediaType for anything but plain JSON in UTF-8."""
         kind, _, parameters = (request.content_type or "").partition(";")
         coding = request.headers.get("Content-Encoding", "identity").strip().lower()
         if kind.strip().lower() != JSON or coding != "identity" or not _is_utf8(parameters):
             raise UnsupportedMediaType
-        return parsers[0]
+        return next(iter(parsers))
 
     def select_renderer(
         self,
         request: Request,
-        renderers: Sequence[BaseRenderer],
+        renderers: Iterable[BaseRenderer],
         format_suffix: str | None = None,
     ) -> tuple[BaseRenderer, str]:
         """DRF's rule; a client that asks only for problem documents gets our JSON too."""
-        accept = request.headers.get("Accept", "*/*")
-        if PROBLEM in accept.lower():
-            return renderers[0], renderers[0].media_type
+        ours = list(renderers)
+        if PROBLEM in request.headers.get("Accept", "").lower():
+            return ours[0], JSON
         try:
-            return super().select_renderer(request, list(renderers), format_suffix)
+            chosen: tuple[BaseRenderer, str] = super().select_renderer(request, ours, format_suffix)
         except (ValueError, LookupError, TypeError):
             raise NotAcceptable from None
+        return chosen
 
 
 def _is_utf8(parameters: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied, RequestDataTooBig
@@ -17,6 +16,8 @@ from reports.logs import log_without_values
 from reports.parsing import JSON, PROBLEM
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rest_framework.request import Request
 
 DATABASE_RETRY_S = 2
@@ -46,7 +47,7 @@ BY_STATUS: dict[int, type[Refusal]] = {
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """What an exception means to the client; one that we did not foresee is logged as our own fault."""
+    """What an exception means to the client; one that nobody foresaw is logged as our fault."""
     if isinstance(error, Refusal):
         return error
     for kind, refusal in BY_EXCEPTION:
@@ -83,7 +84,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
 
 
 class ApiErrorsMiddleware:
-    """Outermost: an error that Django itself answers, before or without a view, is a problem too."""
+    """Outermost: an error that Django answers before or without a view is a problem too."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

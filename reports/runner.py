@@ -44,7 +44,7 @@ def config() -> ProviderConfig:
 
 
 def run(job_id: UUID) -> None:
-    """Take one job from queued to its end; a job that cannot be claimed is somebody else's or over."""
+    """Take one job from queued to its end; one that cannot be claimed is somebody else's."""
     held = transitions.claim(job_id)
     if held is None:
         logger.info("job %s not claimed: it is not queued any more", job_id)
@@ -78,7 +78,7 @@ def _finish(held: Claim, outcome: Completion | Failure) -> bool:
 
 
 def _write(finish: Callable[[], bool], held: Claim) -> bool:
-    """Write an outcome; a database that is away is waited for while the lease lasts, for it was paid for.
+    """Write an outcome; while the lease lasts, wait for a database that is away: it was paid for.
 
     False: the row had moved on, or the lease ran out first.
     """

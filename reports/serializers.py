@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from reports.errors import InvalidRequest, KeyInvalid, KeyMissing
 from reports.models import Status
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from reports.models import ReportJob
 
 LONGEST_KEY = 255

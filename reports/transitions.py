@@ -1,8 +1,8 @@
 """Every change of a job after its birth: the only room that writes a status.
 
-Each change is one conditional UPDATE whose WHERE holds the old status and whatever gives the right to
-move it. Where a budget moves too, both happen in one transaction. The lock order, which makes a deadlock
-impossible: the job row first, then its user's budget row, and never two jobs in one transaction.
+Each change is one conditional UPDATE whose WHERE holds the old status and whatever gives the right
+to move it. Where a budget moves too, both happen in one transaction. The lock order, which makes a
+deadlock impossible: the job row first, then its user's budget row, never two jobs at once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 from django.db.models.functions import Now
 
 from budgets.envelope import estimate_tokens
@@ -71,7 +72,7 @@ class Claim:
 
 
 def claim(job_id: UUID) -> Claim | None:
-    """queued -> running. None: another worker was first, or it was cancelled, or it waited too long."""
+    """queued -> running. None: another worker was first, or it was cancelled or waited too long."""
     lease = timedelta(seconds=settings.INFERENCE_TIMEOUT_S + settings.LEASE_GRACE_S)
     rows = update_returning(
         ReportJob.objects.claimable().filter(pk=job_id),
@@ -132,28 +133,41 @@ def break_off(held: Claim, code: ErrorCode) -> bool:
 
 
 def lose(job: ReportJob) -> bool:
-    """running -> failed as worker_lost, once the lease ran out. False: its worker was in time after all."""
+    """running -> failed as worker_lost, once the lease ran out. False: its worker was in time."""
     rows = ReportJob.objects.lease_expired().filter(pk=job.pk, claim_id=job.claim_id)
     return _end_failed(rows, Settlement.releasing(job), ErrorCode.WORKER_LOST)
 
 
 def give_up(job: ReportJob) -> bool:
-    """running -> failed as worker_lost by an operator, whatever the lease says. False: it had moved on."""
+    """running -> failed as worker_lost, by an operator, lease or none. False: it had moved."""
     rows = ReportJob.objects.running().filter(pk=job.pk, claim_id=job.claim_id)
     return _end_failed(rows, Settlement.releasing(job), ErrorCode.WORKER_LOST)
 
 
 def expire(job: ReportJob) -> bool:
-    """queued -> failed as queue_expired, after QUEUE_TTL_S. False: it was claimed or cancelled before."""
+    """queued -> failed as queue_expired, after QUEUE_TTL_S. False: it was claimed or cancelled."""
     rows = ReportJob.objects.expired().filter(pk=job.pk)
     return _end_failed(rows, Settlement.releasing(job), ErrorCode.QUEUE_EXPIRED)
+
+
+def republish(job: ReportJob, *, again_after_s: float) -> bool:
+    """Take the right to publish a queued job's id again; the next time is `again_after_s` from now.
+
+    False: another sweep took it, or the job is not queued any more.
+    """
+    rows = ReportJob.objects.unpublished().filter(pk=job.pk, republished=job.republished)
+    moved = rows.update(
+        republished=F("republished") + 1,
+        publish_again_at=Now() + timedelta(seconds=again_after_s),
+    )
+    return bool(moved)
 
 
 def cancel(job: ReportJob) -> bool:
     """queued or running -> failed as cancelled. Call it again for the same effect.
 
-    A queued job gives its reservation back; a running one keeps it, since the call was made and may be
-    billed. False: it was cancelled before. Raises JobFinished when it ended otherwise.
+    A queued job gives its reservation back; a running one keeps it, since its call may be billed.
+    False: it was cancelled before. Raises JobFinished when it ended otherwise.
     """
     queued = ReportJob.objects.queued().filter(pk=job.pk)
     if _end_failed(queued, Settlement.releasing(job), ErrorCode.CANCELLED):

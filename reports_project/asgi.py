@@ -1,6 +1,6 @@
-"""The front door of the web process: bodies are gathered on the event loop, Django runs in a few threads.
+"""The front door of the web process: the event loop gathers bodies, a few threads run Django.
 
-A client that sends its body byte by byte costs a coroutine and no thread, so it takes nobody's place.
+A client that sends its body byte by byte costs a coroutine and no thread: it takes nobody's place.
 """
 
 from __future__ import annotations
@@ -120,19 +120,21 @@ def _environ(scope: MutableMapping[str, Any], body: bytes) -> dict[str, Any]:
 
 def _call_django(environ: dict[str, Any]) -> Answer:
     started: list[tuple[int, list[tuple[bytes, bytes]]]] = []
+    parts: list[bytes] = []  # PEP 3333's write(), which Django never calls
 
     def start_response(
-        status: str, headers: list[tuple[str, str]], exc_info: object = None
-    ) -> None:
+        status: str, headers: list[tuple[str, str]], *_: object
+    ) -> Callable[[bytes], object]:
         encoded = [
             (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers
         ]
         started.append((int(status[:3]), encoded))
+        return parts.append
 
     response = django_application(environ, start_response)
     try:
-        content = b"".join(response)
+        parts.extend(response)
     finally:
         response.close()
     status, headers = started[-1]
-    return status, headers, content
+    return status, headers, b"".join(parts)

@@ -1,4 +1,4 @@
-"""`python -m reports_project.beat`: check the settings, then become the clock of the periodic tasks."""
+"""`python -m reports_project.beat`: check the settings, then become the sweep's clock."""
 
 import os
 import sys

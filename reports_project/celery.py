@@ -5,6 +5,8 @@ import os
 from celery import Celery
 from kombu import Queue
 
+from reports_project import settings
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reports_project.settings")
 
 app = Celery("reports_project")
@@ -16,8 +18,8 @@ app.conf.update(
     result_backend=None,
     accept_content=["json"],
     task_serializer="json",
-    # A message is acknowledged when its job has ended and a worker takes one for each free slot, so that
-    # none waits behind a long call. A copy that comes twice finds its row claimed and ends there.
+    # A message is acknowledged when its job has ended and a worker takes one for each free slot, so
+    # that none waits behind a long call. A copy that comes twice finds its row claimed.
     task_acks_late=True,
     worker_prefetch_multiplier=1,
     # A broker that blinks must not end a call that is being paid for.
@@ -33,5 +35,12 @@ app.conf.update(
     worker_hijack_root_logger=False,
     worker_send_task_events=False,
     timezone="UTC",
+    beat_schedule={
+        "sweep": {
+            "task": "reports.sweep",
+            "schedule": settings.SWEEP_INTERVAL_S,
+            "options": {"queue": "upkeep", "expires": settings.SWEEP_INTERVAL_S},
+        }
+    },
 )
 app.autodiscover_tasks()

@@ -1,11 +1,14 @@
-"""Typed reading of environment variables; a bad one ends the process with one line that names it."""
+"""Typed reading of variables; a bad one ends the process with one line that names it."""
 
 from __future__ import annotations
 
 import math
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
@@ -50,7 +53,7 @@ def boolean(name: str, *, default: bool) -> bool:
 
 
 def integer(name: str, default: int, *, low: int, high: int) -> int:
-    """A whole number from low to high; an unset variable is the default, an empty one is an error."""
+    """A whole number from low to high; unset means the default, empty is an error."""
     raw = text(name, str(default))
     if not (raw.isascii() and raw.removeprefix("-").isdigit() and len(raw) <= 19):
         raise BadVariable(name, f"must be a whole number from {low} to {high}")
@@ -124,7 +127,7 @@ def redis_url(name: str) -> str:
 
 
 def database(name: str, *, fallback: Path) -> dict[str, object]:
-    """Django's connection settings of a postgres:// or sqlite:/// URL; unset is SQLite at the fallback."""
+    """Django's settings for a postgres:// or sqlite:/// URL; unset is SQLite at the fallback."""
     value = text(name)
     if not value:
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(fallback)}

@@ -12,15 +12,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reports_project.settings")
 
 
 class Request(WSGIRequest):
-    """A request that survives a Content-Type which Django cannot parse (RFC 2231 charsets, for one)."""
+    """A request that survives a Content-Type which Django cannot parse, as some RFC 2231 ones."""
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
         try:
-            super()._set_content_type_params(meta)
+            super()._set_content_type_params(meta)  # type: ignore[misc]  # not in the stubs
         except (ValueError, LookupError, TypeError):
             # Not JSON then, whatever it is: the API answers 415.
             meta["CONTENT_TYPE"] = "application/octet-stream"
-            super()._set_content_type_params(meta)
+            super()._set_content_type_params(meta)  # type: ignore[misc]  # not in the stubs
 
 
 class Application(WSGIHandler):

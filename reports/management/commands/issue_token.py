@@ -27,9 +27,8 @@ class Command(BaseCommand):
         users = get_user_model().objects
         if create:
             # Without a password nobody can sign in as this user; it has tokens only.
-            user, _ = users.get_or_create(username=username, defaults={"password": "!"})
-        else:
-            user = users.filter(username=username).first()
+            users.get_or_create(username=username, defaults={"password": "!"})
+        user = users.filter(username=username).first()
         if user is None:
             raise CommandError(f"There is no user {username!r}. Add --create to make one.")
         _, token = AuthToken.objects.create(user=user)

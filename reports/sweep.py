@@ -1,0 +1,95 @@
+"""The safety net: fail the lost, expire the late, publish what the broker forgot, erase the old.
+
+Every row is moved by its own conditional UPDATE, so any number of sweeps may run at once. What they
+read beforehand only says where to look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+
+from reports import dispatch, transitions
+from reports.logs import log_without_values, logger
+from reports.models import ReportJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reports.models import JobQuerySet
+
+# Of one pass; what is left is the next sweep's, so that none runs for ever.
+MOST_ROWS = 5000
+MOST_OLD_ROWS = 500
+LONGEST_REPUBLISH_S = 3600.0
+# A backlog that the broker still holds is not published again until a row waited this many times.
+TRUSTED_PASSES = 5
+
+
+@dataclass(slots=True)
+class Swept:
+    """How many rows a sweep moved, by what it did to them."""
+
+    lost: int = 0
+    expired: int = 0
+    republished: int = 0
+    erased: int = 0
+    deleted: int = 0
+
+
+def sweep() -> Swept:
+    """Run one pass. Raises OperationalError or InterfaceError when the database is away."""
+    swept = Swept(
+        lost=_each(ReportJob.objects.lease_expired(), transitions.lose),
+        expired=_each(ReportJob.objects.expired(), transitions.expire),
+        republished=_republish(),
+        erased=_each(ReportJob.objects.out_of_retention(), transitions.erase, most=MOST_OLD_ROWS),
+        deleted=_delete_old(),
+    )
+    if any(asdict(swept).values()):
+        logger.info("sweep %s", " ".join(f"{word}={n}" for word, n in asdict(swept).items() if n))
+    return swept
+
+
+def _each(rows: JobQuerySet, move: Callable[[ReportJob], bool], *, most: int = MOST_ROWS) -> int:
+    moved = 0
+    for job in rows[:most]:
+        try:
+            moved += move(job)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as error:  # noqa: BLE001  # the edge: one row must not stop the others
+            log_without_values(error, f"job {job.pk} could not be swept")
+    return moved
+
+
+def _republish() -> int:
+    due = list(ReportJob.objects.unpublished().order_by("publish_again_at")[:MOST_ROWS])
+    if not due:
+        return 0
+    waiting = dispatch.waiting()
+    if waiting is None:
+        return 0
+    is_backlog = waiting >= ReportJob.objects.queued().count()
+    published = 0
+    for job in due:
+        again_after_s = min(
+            settings.REDISPATCH_AFTER_S * 2.0 ** (job.republished + 1), LONGEST_REPUBLISH_S
+        )
+        if not transitions.republish(job, again_after_s=again_after_s):
+            continue
+        if is_backlog and job.republished < TRUSTED_PASSES:
+            continue
+        if not dispatch.publish(job.pk):
+            break
+        published += 1
+    return published
+
+
+def _delete_old() -> int:
+    old = ReportJob.objects.out_of_key_retention().values("pk")[:MOST_OLD_ROWS]
+    deleted, _ = ReportJob.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
+    return deleted
