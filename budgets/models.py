@@ -80,9 +80,7 @@ class BudgetQuerySet(models.QuerySet["InferenceBudget"]):
     def today(self, user_id: int) -> Envelope:
         """The user's present day. A user without a row has the default allowance, unspent."""
         row = self.filter(user_id=user_id).annotate(today=UtcToday()).first()
-        if row is None:
-            return unspent()
-        return row.envelope(row.today)
+        return unspent() if row is None else row.envelope(vars(row)["today"])
 
 
 def unspent() -> Envelope:
@@ -109,8 +107,6 @@ class InferenceBudget(models.Model):
     day_utc = models.DateField(
         db_default=UtcToday(), help_text="The UTC day that the spent tokens belong to."
     )
-
-    today: date  # annotated by BudgetQuerySet.today
 
     objects = BudgetQuerySet.as_manager()
 

@@ -131,5 +131,5 @@ def _replay(user_id: int, *, key: str, prompt: str) -> Accepted | None:
     if not same:
         raise KeyReused(members={"job_id": str(job.pk)})
     budget = getattr(job.user, "inference_budget", None)  # an operator may have deleted the row
-    envelope = unspent() if budget is None else budget.envelope(job.today)
+    envelope = unspent() if budget is None else budget.envelope(vars(job)["today"])
     return Accepted(job_id=job.pk, status=job.status, was_replayed=True, envelope=envelope)

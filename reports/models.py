@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
@@ -94,7 +94,7 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
         return self.filter(finished_at__lt=Now() - timedelta(days=settings.KEY_RETENTION_DAYS))
 
     def with_jobs_ahead(self) -> JobQuerySet:
-        """Annotated with `jobs_ahead`: older queued jobs, up to 1000; None unless queued."""
+        """Read together with `jobs_ahead`."""
         older = (
             ReportJob.objects.queued()
             .filter(created_at__lt=OuterRef("created_at"))
@@ -102,7 +102,7 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
             .values("created_at")[:COUNTED_AHEAD]
         )
         ahead = Case(When(status=Status.QUEUED, then=CountUpTo(older)), default=None)
-        return self.annotate(jobs_ahead=ahead)
+        return self.annotate(counted_ahead=ahead)
 
     def access(self, user_id: int, job_id: str) -> ReportJob:
         """One user's job by the id of a request: the only way from a request to a row.
@@ -163,9 +163,6 @@ class ReportJob(models.Model):
     )
     republished = models.SmallIntegerField(default=0, help_text="How often the sweep did.")
 
-    jobs_ahead: int | None  # annotated by JobQuerySet.with_jobs_ahead
-    today: date  # annotated where a replay reads its owner's budget
-
     objects = JobQuerySet.as_manager()
 
     class Meta:
@@ -217,6 +214,12 @@ class ReportJob(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pk} ({self.status})"
+
+    @property
+    def jobs_ahead(self) -> int | None:
+        """Older queued jobs, counted to 1000 at most; None unless queued and read with them."""
+        count: int | None = vars(self).get("counted_ahead")
+        return count
 
     @property
     def is_terminal(self) -> bool:

@@ -95,9 +95,7 @@ def succeed(held: Claim, completion: Completion) -> bool:
         used = estimate_tokens(held.prompt) + estimate_tokens(completion.text)
     else:
         used = usage.prompt_tokens + usage.completion_tokens
-    if used > held.token_estimate:
-        logger.warning("job %s used %d tokens, reserved %d", held.job_id, used, held.token_estimate)
-    return _end(
+    moved = _end(
         _fenced(held),
         Settlement(held.user_id, held.day_utc, reserved=held.token_estimate, used=used),
         status=Status.SUCCEEDED,
@@ -107,6 +105,14 @@ def succeed(held: Claim, completion: Completion) -> bool:
         prompt_tokens=usage.prompt_tokens if usage else None,
         completion_tokens=usage.completion_tokens if usage else None,
     )
+    if moved and usage and used > held.token_estimate:
+        logger.warning(
+            "job %s: the provider used %d tokens of %d reserved",
+            held.job_id,
+            used,
+            held.token_estimate,
+        )
+    return moved
 
 
 def fail(held: Claim, failure: Failure) -> bool:
