@@ -83,6 +83,8 @@ def _environment() -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     environment = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"}
     environment.setdefault("DEBUG", "1")
+    if environment.get("MODEL", "") not in {"", "local"}:
+        raise children.StartFailed("MODEL: must be local, or unset")
     if not environment.get("SECRET_KEY"):
         environment["SECRET_KEY"] = _secret(VAR / "secret_key")
     return environment
@@ -133,12 +135,9 @@ def _check_port(host: str, port: int) -> None:
 def _provider(supervisor: Supervisor, environment: dict[str, str]) -> str:
     """Start a provider if none is named; returns what to tell the person about it."""
     port = str(valkey.free_port())
-    model = environment.get("MODEL", "")
-    if model == "local":
+    if environment.get("MODEL"):
         _start_model(supervisor, environment, port)
         return f"{local_model.NAME} on this machine, {local_model.WARNING}"
-    if model:
-        raise children.StartFailed("MODEL: must be local, or unset")
     if environment.get("INFERENCE_URL"):
         return urlsplit(environment["INFERENCE_URL"]).hostname or "INFERENCE_URL"
     command = [sys.executable, "manage.py", "rehearsal_provider", "--port", port]

@@ -38,9 +38,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 def pytest_unconfigure() -> None:
     """Let go of the services and wait until they are gone."""
-    if _keeper is not None and _keeper.stdin is not None:
-        _keeper.stdin.close()
-        _keeper.wait(60)
+    if _keeper is not None:
+        _keeper.communicate(timeout=60)
 
 
 def _start() -> None:
