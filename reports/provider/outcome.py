@@ -22,6 +22,11 @@ class ProviderConfig:
     timeout_s: float
     max_response_bytes: int
 
+    def __post_init__(self) -> None:
+        if not all("!" <= character <= "~" for character in self.key):
+            # http.client would say so too, but with the key in its message.
+            raise ValueError("the key holds a character that no HTTP header can carry")
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
