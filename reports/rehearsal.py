@@ -191,7 +191,7 @@ class Rehearsal:
         self._open: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
     async def serve(self, host: str, port: int, *, ready: Callable[[int], None]) -> None:
-        """Serve until SIGINT or SIGTERM and tell `ready` the port; raises OSError if it is taken."""
+        """Serve until SIGINT or SIGTERM; tells `ready` the port, raises OSError if it is taken."""
         _allow_many_connections()
         server = await asyncio.start_server(
             self._connection, host, port, limit=LONGEST_HEAD, backlog=BACKLOG
