@@ -207,6 +207,7 @@ class Rehearsal:
         await asyncio.gather(*filter(None, self._open.values()))
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open[writer] = asyncio.current_task()
         try:
             while request := await _receive(reader):
                 await self._answer(Exchange(request, reader, writer))
