@@ -11,7 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -37,6 +37,7 @@ class Fresh:
     directory: Path
     mark: str
     port: int
+    started: list[processes.Process] = field(default_factory=list)
 
     def environment(self, **variables: str) -> dict[str, str]:
         """As empty as a shell's can be."""
@@ -50,7 +51,9 @@ class Fresh:
         environment = self.environment(**variables)
         command = ["make", "up"]
         child = children.spawn(command, log=log, environment=environment, directory=self.directory)
-        return processes.Process("make up", child, log)
+        process = processes.Process("make up", child, log)
+        self.started.append(process)
+        return process
 
     def run(self, **variables: str) -> list[str]:
         """`make up` that is expected to fail; returns what it said about it."""
@@ -72,6 +75,8 @@ def fresh(tmp_path: Path) -> Generator[Fresh]:
     (directory / ".venv" / "up.stamp").touch()
     copy = Fresh(directory, uuid4().hex, valkey.free_port())
     yield copy
+    for process in copy.started:
+        process.kill()
     processes.assert_nothing_left(copy.mark)
 
 
@@ -92,7 +97,7 @@ def ready(process: processes.Process) -> str:
 def curl(said: str, *, ordinal: int) -> list[str]:
     """The words of a printed curl command, as a shell would split them."""
     commands = re.findall(r"^ {4}(curl (?:.*\\\n)*.*)$", said, re.MULTILINE)
-    return shlex.split(commands[ordinal])
+    return shlex.split(commands[ordinal].replace("\\\n", " "))
 
 
 def mode(path: Path) -> int:

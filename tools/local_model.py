@@ -18,6 +18,8 @@ WARNING = "a pretrained model of 270 million parameters: everything is real exce
 CONTEXT_TOKENS = 4096
 PARALLEL = 2
 THREADS = 2
+# A base model seldom finds an end, and on two cores 128 tokens take some six seconds.
+MAX_OUTPUT_TOKENS = 128
 # A base model knows no roles: give it the text alone and let it go on.
 TEMPLATE = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
 
@@ -52,6 +54,7 @@ def _parameters(xllamacpp, port: int, weights: Path):  # type: ignore[no-untyped
     parameters.cpuparams.n_threads = THREADS
     parameters.chat_template = TEMPLATE
     parameters.ui = False
+    parameters.verbosity = 1  # errors
     return parameters
 
 

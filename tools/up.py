@@ -27,6 +27,7 @@ PROCESSES = ("web", "worker", "beat")
 def main() -> int:
     """Run until a signal comes or a process ends; 1 when something was wrong."""
     os.chdir(ROOT)
+    os.umask(0o077)  # prompts lie in the database file: nobody else's to read
     supervisor = Supervisor()
     supervisor.listen()
     try:
@@ -110,11 +111,14 @@ def _prepare(supervisor: Supervisor, environment: dict[str, str]) -> dict[str, A
         supervisor.wait(lambda: child.poll() is not None)
     finally:
         children.stop(child, by=signal.SIGTERM, within_s=10)
-        said = children.last_line(log)
+        said = log.read_text()
         log.unlink()  # it holds the demo token
+    if "Traceback" in said:
+        sys.stderr.write(said)
+    last = said.rstrip().rpartition("\n")[2]
     if child.returncode:
-        raise children.StartFailed(said)
-    ready: dict[str, Any] = json.loads(said)
+        raise children.StartFailed(last)
+    ready: dict[str, Any] = json.loads(last)
     return ready
 
 
@@ -156,6 +160,7 @@ def _start_model(supervisor: Supervisor, environment: dict[str, str], port: str)
     environment["INFERENCE_URL"] = f"http://127.0.0.1:{port}/v1/chat/completions"
     environment["INFERENCE_MODEL"] = local_model.NAME
     environment["INFERENCE_KEY"] = ""
+    environment.setdefault("INFERENCE_MAX_OUTPUT_TOKENS", str(local_model.MAX_OUTPUT_TOKENS))
     supervisor.wait(lambda: _is_ok(f"http://127.0.0.1:{port}/health"), within_s=120)
 
 
