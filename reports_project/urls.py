@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 JOB = "(?P<job_id>[^/]+)"
 
+SIGN_IN = auth.LoginView.as_view(redirect_authenticated_user=True)
+
+handler500 = "reports.pages.broken"
+
 
 def api(route: str, view: Callable[..., Any], name: str) -> URLPattern:
     """An API path, which works the same with a final slash and without."""
@@ -33,7 +37,9 @@ urlpatterns = [
     path("", pages.index, name="index"),
     path("jobs/<uuid:job_id>/", pages.job, name="job"),
     path("jobs/<uuid:job_id>/fragment/", pages.fragment, name="job-fragment"),
-    path("login/", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("jobs/<uuid:job_id>/cancel/", pages.cancel, name="job-cancel"),
+    path("jobs/<uuid:job_id>/erase/", pages.erase, name="job-erase"),
+    path("login/", pages.private(SIGN_IN), name="login"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),
     path("admin/", admin.site.urls),
 ]
