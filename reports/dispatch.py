@@ -11,13 +11,14 @@ import logging
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from celery import current_app
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from kombu import Connection
@@ -26,6 +27,9 @@ RUN_TASK = "reports.run"
 SWEEP_TASK = "reports.sweep"
 JOBS_QUEUE = "jobs"
 UPKEEP_QUEUE = "upkeep"
+SEEN_KEY = "reports.worker-seen"
+SEEN_FOR_S = 60
+PULSE_KEPT_S = 600
 
 # Of the publishing connection: a broker that is down, paused or silent costs one second at most.
 BROKER_LIMITS = {
@@ -42,6 +46,7 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 FLUSH_S = 1.0
 
+Answer = TypeVar("Answer")
 logger = logging.getLogger(__name__)
 
 
@@ -57,26 +62,54 @@ class Publisher:
 
     def publish(self, job_id: UUID) -> bool:
         """Publish now, within about a second. False: the broker did not take it."""
-        with self._lock:
-            try:
-                self._send(job_id)
-            except (KombuError, OperationalError, RedisError, OSError) as error:
-                self._drop_connection()
-                self._say(reached=False, why=type(error).__name__)
-                return False
-            self._say(reached=True)
+
+        def send(_channel: Any) -> bool:
+            current_app.send_task(
+                RUN_TASK,
+                args=[str(job_id)],
+                queue=JOBS_QUEUE,
+                connection=self._connection,
+                retry=False,
+                ignore_result=True,
+            )
             return True
+
+        return self._ask(send) or False
+
+    def pulse(self, queue_name: str) -> bool:
+        """Send an empty message to the caller's own queue. False: the broker did not take it."""
+
+        def send(channel: Any) -> bool:
+            producer = channel.connection.client.Producer(channel)
+            producer.publish({}, exchange="", routing_key=queue_name, serializer="json")
+            # What a killed worker leaves behind is gone soon.
+            channel.client.expire(queue_name, PULSE_KEPT_S)
+            return True
+
+        return self._ask(send) or False
 
     def waiting(self) -> int | None:
         """How many messages wait in the queue of jobs. None: the broker did not say."""
+        return self._ask(lambda channel: int(channel.queue_declare(JOBS_QUEUE).message_count))
+
+    def is_reachable(self) -> bool:
+        """Whether the broker answers."""
+        return self._ask(lambda channel: bool(channel.client.ping())) or False
+
+    def is_worker_seen(self) -> bool:
+        """Whether a worker heard its own pulse within the last minute."""
+        return self._ask(lambda channel: bool(channel.client.exists(SEEN_KEY))) or False
+
+    def _ask(self, question: Callable[[Any], Answer]) -> Answer | None:
         with self._lock:
             try:
-                channel: Any = self._connect().default_channel
-                return int(channel.queue_declare(JOBS_QUEUE).message_count)
+                answer = question(self._connect().default_channel)
             except (KombuError, OperationalError, RedisError, OSError) as error:
                 self._drop_connection()
                 self._say(reached=False, why=type(error).__name__)
                 return None
+            self._say(reached=True)
+            return answer
 
     def publish_soon(self, job_id: UUID) -> None:
         """Publish off the caller's thread; beyond a bound the id is left to the sweep."""
@@ -116,16 +149,6 @@ class Publisher:
             self._connection = current_app.connection_for_write(transport_options=BROKER_LIMITS)
         return self._connection
 
-    def _send(self, job_id: UUID) -> None:
-        current_app.send_task(
-            RUN_TASK,
-            args=[str(job_id)],
-            queue=JOBS_QUEUE,
-            connection=self._connect(),
-            retry=False,
-            ignore_result=True,
-        )
-
     def _drop_connection(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -142,5 +165,8 @@ class Publisher:
 
 _publisher = Publisher()
 publish = _publisher.publish
+pulse = _publisher.pulse
 waiting = _publisher.waiting
+is_reachable = _publisher.is_reachable
+is_worker_seen = _publisher.is_worker_seen
 publish_soon = _publisher.publish_soon

@@ -92,10 +92,15 @@ class ApiErrorsMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """The answer, with an HTML error page replaced where a program is asking."""
         response = self.get_response(request)
-        is_error = response.status_code >= 400
-        if is_error and not hasattr(response, "accepted_renderer") and _is_program(request):
+        is_error = response.status_code >= 400 and _is_page(response)
+        if is_error and _is_program(request):
             return _problem(BY_STATUS.get(response.status_code, errors.ServerError)())
         return response
+
+
+def _is_page(response: HttpResponseBase) -> bool:
+    is_html = response.headers.get("Content-Type", "").startswith("text/html")
+    return is_html and not hasattr(response, "accepted_renderer")  # the browsable API's own
 
 
 def _is_program(request: HttpRequest) -> bool:

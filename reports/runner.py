@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, assert_never
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
 
-from reports import provider, transitions
+from reports import inflight, provider, transitions
 from reports.errors import ErrorCode
 from reports.logs import log_without_values
-from reports.provider import Completion, Failure, ProviderConfig
+from reports.provider import Call, Completion, Failure, ProviderConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,21 +45,34 @@ def config() -> ProviderConfig:
 
 def run(job_id: UUID) -> None:
     """Take one job from queued to its end; one that cannot be claimed is somebody else's."""
-    held = transitions.claim(job_id)
+    try:
+        held = transitions.claim(job_id)
+    except (OperationalError, InterfaceError) as error:
+        log_without_values(error, f"job {job_id} left to the sweep: the database is away")
+        return
     if held is None:
         logger.info("job %s not claimed: it is not queued any more", job_id)
         return
+    lease_ends_at = time.monotonic() + settings.INFERENCE_TIMEOUT_S + settings.LEASE_GRACE_S
     # One call takes a minute and a connection serves thousands: give it back before the wait.
     connections.close_all()
     logger.info("job %s running", job_id)
     try:
-        outcome = provider.complete(held.prompt, job_id=str(held.job_id), config=config())
-        is_written = _write(lambda: _finish(held, outcome), held)
+        outcome = _ask(held)
+        is_written = _write(lambda: _finish(held, outcome), held, lease_ends_at)
     except Exception as error:  # noqa: BLE001  # the edge: whatever it is, the job must end
         log_without_values(error, f"job {job_id} broke")
-        is_written = _write(lambda: transitions.break_off(held, ErrorCode.INTERNAL_ERROR), held)
+        is_written = _write(
+            lambda: transitions.break_off(held, ErrorCode.INTERNAL_ERROR), held, lease_ends_at
+        )
     if not is_written:
         logger.warning("job %s had moved on; its late outcome was dropped", job_id)
+
+
+def _ask(held: Claim) -> Completion | Failure:
+    call = Call(str(held.job_id), time.monotonic() + settings.INFERENCE_TIMEOUT_S)
+    with inflight.carrying(held, call):
+        return provider.complete(held.prompt, job_id=str(held.job_id), config=config(), call=call)
 
 
 def _finish(held: Claim, outcome: Completion | Failure) -> bool:
@@ -77,18 +90,17 @@ def _finish(held: Claim, outcome: Completion | Failure) -> bool:
     return moved
 
 
-def _write(finish: Callable[[], bool], held: Claim) -> bool:
+def _write(finish: Callable[[], bool], held: Claim, lease_ends_at: float) -> bool:
     """Write an outcome; while the lease lasts, wait for a database that is away: it was paid for.
 
     False: the row had moved on, or the lease ran out first.
     """
-    give_up_at = time.monotonic() + settings.LEASE_GRACE_S
     pause_s = FIRST_PAUSE_S
     while True:
         try:
             return finish()
         except (OperationalError, InterfaceError) as error:
-            if time.monotonic() + pause_s > give_up_at:
+            if time.monotonic() + pause_s > lease_ends_at:
                 log_without_values(error, f"job {held.job_id} left to the sweep")
                 return False
             logger.warning("job %s: the database is away; its outcome waits", held.job_id)

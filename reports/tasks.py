@@ -3,16 +3,19 @@
 from uuid import UUID
 
 from celery import current_app, shared_task
+from celery.exceptions import Reject
 
-from reports import dispatch, runner, sweep as sweeping, upkeep
+from reports import dispatch, inflight, runner, sweep as sweeping, upkeep
 
-current_app.steps["worker"].add(upkeep.Sweeper)
+current_app.steps["worker"].update({upkeep.Sweeper, upkeep.Watcher, upkeep.Pulse})
 current_app.steps["consumer"].add(upkeep.UpkeepConsumer)
 
 
 @shared_task(name=dispatch.RUN_TASK)
 def run(job_id: str) -> None:
-    """Run one job."""
+    """Run one job; a worker that is shutting down hands it back to the queue."""
+    if inflight.is_closed():
+        raise Reject(requeue=True)
     runner.run(UUID(job_id))
 
 

@@ -25,6 +25,7 @@ app.conf.update(
     # A broker that blinks must not end a call that is being paid for.
     worker_cancel_long_running_tasks_on_connection_loss=False,
     broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # for ever: a worker outlives its broker
     broker_transport_options={
         "socket_connect_timeout": 3,
         "socket_timeout": 10,

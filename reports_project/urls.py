@@ -34,6 +34,7 @@ urlpatterns = [
     api(f"reports/{JOB}/cancel", CancelView.as_view(), "report-cancel"),
     api("budget", BudgetView.as_view(), "budget"),
     api("healthz", ops.healthz, "healthz"),
+    api("readyz", ops.readyz, "readyz"),
     path("", pages.index, name="index"),
     path("jobs/<uuid:job_id>/", pages.job, name="job"),
     path("jobs/<uuid:job_id>/fragment/", pages.fragment, name="job-fragment"),

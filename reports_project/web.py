@@ -1,15 +1,18 @@
 """`python -m reports_project.web`: check the settings, then become the web server."""
 
 import os
+import socket
 import sys
 
 from reports_project import settings
+from reports_project.env import BadVariable
 
 SHUTDOWN_S = 10
 
 
 def main() -> None:
     """Replace this process by granian, so that signals reach it."""
+    _refuse_a_taken_port()
     os.execv(  # noqa: S606  # our own interpreter, no shell
         sys.executable,
         [
@@ -20,6 +23,17 @@ def main() -> None:
             *("--workers-kill-timeout", str(SHUTDOWN_S), "--log-level", "warning"),
         ],
     )
+
+
+def _refuse_a_taken_port() -> None:
+    # The server's own sockets share a port, so two servers would silently share their requests.
+    family = socket.AF_INET6 if ":" in settings.HOST else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.HOST, settings.PORT))
+        except OSError as error:
+            raise BadVariable("PORT", f"{settings.PORT} cannot be used: {error.strerror}") from None
 
 
 if __name__ == "__main__":
