@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from budgets.api import user_id_of
-from reports import acceptance, serializers, transitions
+from reports import acceptance, parsing, serializers, transitions
 from reports.errors import Erased, InvalidRequest
 from reports.models import ReportJob
 
@@ -61,7 +61,7 @@ class ReportListView(APIView):
         Send an `Idempotency-Key` header: the same key and prompt always answer with the same job.
         """
         key = serializers.parse_key(request.headers.get("Idempotency-Key"))
-        prompt = serializers.validate_body(request.data)
+        prompt = serializers.validate_body(parsing.body_of(request))
         accepted = acceptance.accept(user_id_of(request), key=key, prompt=prompt)
         headers = {
             "Location": reverse("report-detail", args=[accepted.job_id]),

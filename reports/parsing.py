@@ -53,6 +53,17 @@ class StrictJSONParser(BaseParser):
             ) from None
 
 
+def body_of(request: Request) -> Any:
+    """The decoded body. Raises UnsupportedMediaType, TooLarge or InvalidRequest.
+
+    DRF takes an empty body for an empty object, whatever its media type.
+    """
+    if request.stream is None:
+        Negotiation().select_parser(request, [StrictJSONParser()])
+        raise InvalidRequest(body="The body is empty.")
+    return request.data
+
+
 class Negotiation(DefaultContentNegotiation):
     """DRF's choice of parser and renderer, without an exception for any header's bytes."""
 
