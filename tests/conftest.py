@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from tests.support import processes as support
+from tests.support.clients import Api
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -42,3 +43,15 @@ def processes(
     started = support.Processes(tmp_path, support.environment())
     yield started
     started.close()
+
+
+@pytest.fixture
+def ada(db: None) -> Api:
+    """A user with a token."""
+    return Api.of_new("ada")
+
+
+@pytest.fixture
+def bob(db: None) -> Api:
+    """Another one, for whom nothing of Ada's exists."""
+    return Api.of_new("bob")

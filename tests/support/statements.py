@@ -1,0 +1,34 @@
+"""The statements that a block sends to the database, named by what they do."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TABLE = re.compile(r'(?:INTO|FROM|UPDATE)\s+"?(\w+)"?')
+CONTROL = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
+
+
+@contextmanager
+def recorded() -> Iterator[list[str]]:
+    """The list fills with the words of each statement: `BEGIN`, `INSERT reports_reportjob`, ..."""
+    statements: list[str] = []
+    with CaptureQueriesContext(connection) as captured:
+        yield statements
+    statements += [_words(query["sql"] or "") for query in captured.captured_queries]
+
+
+def _words(sql: str) -> str:
+    verb = sql.split(maxsplit=1)[0].rstrip(";").upper()
+    if verb in CONTROL:
+        return verb
+    table = TABLE.search(sql)
+    assert table is not None, sql
+    return f"{verb} {table[1]}"
