@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,23 +30,53 @@ SETTINGS = {
 }
 
 
+@dataclass(slots=True)
+class Server:
+    """A PostgreSQL on a socket in its own directory, which can be stopped and started again."""
+
+    directory: Path
+    install: Path
+    user: int | None
+    child: subprocess.Popen[bytes] = field(init=False)
+
+    @property
+    def url(self) -> str:
+        """For DATABASE_URL."""
+        return f"postgres://postgres@/postgres?host={quote(str(self.directory))}"
+
+    def start(self) -> None:
+        """Return once it takes connections; raise StartFailed, with nothing left, if not."""
+        command = _command(self.install, self.directory)
+        self.child = children.spawn(command, log=_log(self.directory), user=self.user)
+        try:
+            children.wait_until(self._accepts, child=self.child, name="PostgreSQL", within_s=60)
+        except BaseException:  # also a signal's: nothing may be left running
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End it as a restart does: at once, every connection dropped, what was committed kept."""
+        children.stop(self.child, by=signal.SIGINT, within_s=30)
+
+    def _accepts(self) -> bool:
+        command = [str(self.install / "bin" / "pg_isready"), "--quiet", "--host"]
+        return subprocess.run([*command, str(self.directory)], check=False).returncode == 0
+
+
 @contextmanager
-def running(directory: Path) -> Iterator[str]:
-    """A PostgreSQL on a socket in a new directory, as long as the block lasts; yields its URL."""
+def running(directory: Path) -> Iterator[Server]:
+    """A PostgreSQL in a new directory, as long as the block lasts."""
     user = pwd.getpwnam(UNPRIVILEGED).pw_uid if os.geteuid() == 0 else None
     directory.mkdir(mode=0o700)
-    install = _install(directory.parent, user)
+    server = Server(directory, _install(directory.parent, user), user)
     if user is not None:
         os.chown(directory, user, user)
-    _initialise(install, directory, user)
-    child = children.spawn(_command(install, directory), log=_log(directory), user=user)
+    _initialise(server.install, directory, user)
+    server.start()
     try:
-        children.wait_until(
-            lambda: _accepts(install, directory), child=child, name="PostgreSQL", within_s=60
-        )
-        yield f"postgres://postgres@/postgres?host={quote(str(directory))}"
+        yield server
     finally:
-        children.stop(child, by=signal.SIGINT, within_s=30)
+        server.stop()
 
 
 def _install(parent: Path, user: int | None) -> Path:
@@ -89,11 +120,6 @@ def _command(install: Path, directory: Path) -> list[str]:
     settings = {**SETTINGS, "listen_addresses": "", "unix_socket_directories": str(directory)}
     words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     return [str(install / "bin" / "postgres"), "-D", str(directory / "data"), *words]
-
-
-def _accepts(install: Path, directory: Path) -> bool:
-    command = [str(install / "bin" / "pg_isready"), "--quiet", "--host", str(directory)]
-    return subprocess.run(command, check=False).returncode == 0
 
 
 def _log(directory: Path) -> Path:

@@ -27,7 +27,7 @@ def serve(directory: Path) -> None:
         if os.environ.get("TEST_DATABASE") == "sqlite":
             where["DATABASE_URL"] = f"sqlite:///{directory / 'reports.sqlite3'}"
         elif not os.environ.get("DATABASE_URL"):
-            where["DATABASE_URL"] = stack.enter_context(postgres.running(directory / "pg"))
+            where["DATABASE_URL"] = stack.enter_context(postgres.running(directory / "pg")).url
         if not os.environ.get("REDIS_URL"):
             where["REDIS_URL"] = stack.enter_context(valkey.running(directory / "valkey")).url
         sys.stdout.write(json.dumps(where) + "\n")
