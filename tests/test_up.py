@@ -154,9 +154,7 @@ def test_sigterm_stops_everything_and_the_next_start_keeps_the_login(fresh: Fres
 @pytest.mark.parametrize(
     ("name", "word"),
     [
-        ("web", "granian"),
         ("worker", "worker"),
-        ("beat", "beat"),
         ("provider", "rehearsal_provider"),
         ("broker", "valkey-server"),
     ],
