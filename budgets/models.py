@@ -34,9 +34,8 @@ SELECT %(user_id)s, %(cap)s, %(tokens)s, 1, %(day_utc)s
        day_utc = excluded.day_utc
  WHERE budget.day_utc <= excluded.day_utc
    AND budget.active_jobs < %(max_active)s
-   AND excluded.spent_tokens
-     + CASE WHEN budget.day_utc = excluded.day_utc THEN budget.spent_tokens ELSE 0 END
-    <= budget.daily_tokens
+   AND excluded.spent_tokens <= budget.daily_tokens
+     - CASE WHEN budget.day_utc = excluded.day_utc THEN budget.spent_tokens ELSE 0 END
 RETURNING daily_tokens, spent_tokens
 """
 
