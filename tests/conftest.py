@@ -9,12 +9,16 @@ import redis
 from django.conf import settings
 from django.db import connection
 
+from reports import runner
 from tests.support import processes as support
 from tests.support.clients import Api
+from tests.support.provider import Provider
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+    from pytest_django import Settings
 
 # Queues, and where kombu keeps messages that are delivered and not yet acknowledged.
 BROKER_KEYS = ("jobs", "upkeep", "unacked", "unacked_index", "unacked_mutex")
@@ -55,3 +59,13 @@ def ada(db: None) -> Api:
 def bob(db: None) -> Api:
     """Another one, for whom nothing of Ada's exists."""
     return Api.of_new("bob")
+
+
+@pytest.fixture
+def provider(settings: Settings) -> Generator[Provider]:
+    """The stand-in for the provider, which jobs that run in the test's own process will call."""
+    with Provider() as stand_in:
+        settings.INFERENCE_URL = stand_in.url
+        runner.config.cache_clear()
+        yield stand_in
+    runner.config.cache_clear()
