@@ -13,7 +13,7 @@ PRODUCTION = env -i PYTHON_DOTENV_DISABLED=1 SECRET_KEY=$$($(BIN)/python -c 'imp
 	HTTPS=1 ALLOWED_HOSTS=reports.example DATABASE_URL=postgres://reports@db.example/reports \
 	REDIS_URL=redis://broker.example/0 INFERENCE_URL=https://provider.example/v1/chat/completions
 
-.PHONY: help up test test-sqlite model check format lock
+.PHONY: help up test test-sqlite model chaos check format lock
 
 help: ## show this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ test: $(VENV)/dev.stamp ## the whole test suite on PostgreSQL and Valkey, then t
 
 test-sqlite: $(VENV)/dev.stamp ## the contract again on what `make up` runs on
 	@TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "not (system or crash or browser or model)" $(ARGS)
+
+chaos: $(VENV)/dev.stamp ## kill, freeze and cut everything at random for two minutes, then audit the books (ARGS="--seconds 600 --jobs 5000")
+	@$(BIN)/python -m tools.chaos $(ARGS)
 
 check: $(VENV)/dev.stamp ## lint, types, import directions, migrations, deployment settings
 	@$(BIN)/python -m ruff check
