@@ -7,6 +7,7 @@ import http.client
 import logging
 import os
 import queue
+import ssl
 import threading
 import time
 from contextlib import contextmanager
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import NewConnectionError
 
 from reports.provider import sockets
 from reports.provider.calls import Call, Phase, Watchdog
@@ -67,9 +70,10 @@ class _Engine:
         self.session.trust_env = False  # no proxies and no .netrc, which would replace our key
         # One user's call must not carry what another's was told to remember.
         self.session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        for scheme in ("http://", "https://"):
-            # Size 0 is no limit: there are never more connections than calls at once.
-            self.session.mount(scheme, _Adapter(pool_maxsize=0))
+        # Size 0 is no limit: there are never more connections than calls at once.
+        adapter = _Adapter(pool_maxsize=0)
+        self.session.mount("http://", adapter)
+        self.session.mount("https://", adapter)
         for name in ("connection", "connectionpool"):
             # They log whole URLs, and a URL may carry a key in its query.
             logging.getLogger(f"urllib3.{name}").setLevel(logging.ERROR)
@@ -83,8 +87,16 @@ class _Session(requests.Session):
 
 class _Adapter(HTTPAdapter):
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
+        # The system's authorities (or SSL_CERT_FILE's) and those that requests brings along.
+        trust = ssl.create_default_context()
+        trust.load_verify_locations(DEFAULT_CA_BUNDLE_PATH)
+        super().init_poolmanager(*args, ssl_context=trust, **kwargs)
         self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+
+    def cert_verify(self, *args: Any) -> None:
+        # Not as requests does it, which reads every authority again for each connection; the
+        # context above, which all share, demands a certificate and checks its name.
+        del args
 
 
 class _Response(http.client.HTTPResponse):
@@ -104,13 +116,26 @@ class _Response(http.client.HTTPResponse):
             # RFC 9110 section 15.2: any of them may come first; http.client knows only 100.
             http.client.parse_headers(self.fp)
 
+    def _read_next_chunk_size(self) -> int:
+        size: int = super()._read_next_chunk_size()  # type: ignore[misc]
+        if size < 0:  # Python reads "-1" as a size, and then everything that ever comes
+            raise ValueError("negative chunk size")
+        return size
+
 
 class _Connection(HTTPConnection):
     response_class = _Response
     idle_since = 0.0
 
     def _new_conn(self) -> socket.socket:
-        return sockets.connect(self._dns_host, self.port, call=_call())
+        call = _call()
+        try:
+            sock = sockets.connect(self._dns_host, self.port, call=call)
+        except OSError as error:
+            # As it is, a reset or a broken pipe would be taken for one after the connecting.
+            raise NewConnectionError(self, "not connected") from error
+        call.phase = Phase.WAITING
+        return sock
 
     def request(self, *args: Any, **kwargs: Any) -> None:
         call = _call()
@@ -118,7 +143,6 @@ class _Connection(HTTPConnection):
             call.hold(sockets.stop(self.sock))
             call.phase = Phase.WAITING
         super().request(*args, **kwargs)
-        call.phase = Phase.WAITING
 
 
 class _TlsConnection(_Connection, HTTPSConnection):

@@ -30,8 +30,9 @@ def connect(host: str, port: int, *, call: Call) -> socket.socket:
     failed = OSError("no address")
     for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
         try:
-            # An address that does not answer leaves time for those after it.
-            return _open(address, call, within_s=call.seconds_left / left)
+            # An address that does not answer leaves time for those after it; the last one is
+            # ended by the watchdog, and this is there for a watchdog that died.
+            return _open(address, call, within_s=(call.seconds_left + 1) / left)
         except Stopped:
             raise
         except OSError as error:
@@ -50,11 +51,10 @@ def _open(address: Address, call: Call, *, within_s: float) -> socket.socket:
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.settimeout(max(within_s, 0.001))  # 0 would mean "do not wait at all"
+        sock.settimeout(within_s)
         call.hold(stop(sock))
         sock.connect(where)
-        # Python counts a TLS handshake against this as a whole, not byte by byte.
-        sock.settimeout(max(call.seconds_left, 0.001))
+        sock.settimeout(call.seconds_left + 1)
     except BaseException:
         sock.close()
         raise

@@ -80,6 +80,8 @@ def _exchange(
 
 
 def _read(raw: urllib3.response.BaseHTTPResponse, limit: int) -> bytes:
+    if (raw.length_remaining or 0) > limit:  # the length that its head declares
+        raise _TooLarge
     body = bytearray()
     # Decoded piece by piece: a few bytes on the wire may stand for gigabytes.
     while piece := raw.read(min(CHUNK_BYTES, limit + 1 - len(body)), decode_content=True):
@@ -90,9 +92,11 @@ def _read(raw: urllib3.response.BaseHTTPResponse, limit: int) -> bytes:
 
 
 def _conclude(call: Call, error: Exception) -> Answer | Failure:
+    if not call.seconds_left:
+        call.expire()  # whoever noticed it first
     if call.status is not None and 200 < call.status <= 599:
         return Answer(call.status, {}, b"")  # the status line has said it all
-    if call.stopped_by is ErrorCode.PROVIDER_TIMEOUT or isinstance(error, requests.Timeout):
+    if call.stopped_by is ErrorCode.PROVIDER_TIMEOUT:
         detail = f"The time limit was reached while {call.phase}."
         return failure(ErrorCode.PROVIDER_TIMEOUT, detail)
     if call.stopped_by is not None:
