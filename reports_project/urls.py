@@ -16,7 +16,8 @@ from reports_project import ops
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-JOB = "(?P<job_id>[^/]+)"
+# Whatever stands there, slashes too: a malformed id is answered exactly like an unknown one.
+JOB = r"(?P<job_id>[\s\S]+?)"
 
 SIGN_IN = auth.LoginView.as_view(redirect_authenticated_user=True)
 
@@ -25,13 +26,13 @@ handler500 = "reports.pages.broken"
 
 def api(route: str, view: Callable[..., Any], name: str) -> URLPattern:
     """An API path, which works the same with a final slash and without."""
-    return re_path(rf"^{route}/?$", view, name=name)
+    return re_path(rf"^{route}/?\Z", view, name=name)
 
 
 urlpatterns = [
     api("reports", ReportListView.as_view(), "report-list"),
-    api(f"reports/{JOB}", ReportView.as_view(), "report-detail"),
     api(f"reports/{JOB}/cancel", CancelView.as_view(), "report-cancel"),
+    api(f"reports/{JOB}", ReportView.as_view(), "report-detail"),
     api("budget", BudgetView.as_view(), "budget"),
     api("healthz", ops.healthz, "healthz"),
     api("readyz", ops.readyz, "readyz"),
