@@ -19,7 +19,7 @@ const countCharacters = (prompt) => {
       ? `${number.format(count)} of ${number.format(limit)} characters. Reserves ${number.format(tokens)} tokens.`
       : hint;
     size.classList.toggle("is-over", isOver);
-    prompt.setCustomValidity(isOver ? `This is ${number.format(count - limit)} characters too long.` : "");
+    prompt.setCustomValidity(isOver ? `Too long: leave out ${number.format(count - limit)} character${count - limit === 1 ? "" : "s"}.` : "");
   };
   prompt.addEventListener("input", show);
   show();
