@@ -26,6 +26,7 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=False,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,  # for ever: a worker outlives its broker
+    broker_channel_error_retry=True,  # also one that is full, and so refuses what a worker writes
     broker_transport_options={
         "socket_connect_timeout": 3,
         "socket_timeout": 10,
