@@ -198,9 +198,14 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
-    # One line a transition is ours to write; theirs would say it twice more.
     "loggers": {
-        name: {"level": "WARNING"}
-        for name in ("celery.app.trace", "celery.worker.strategy", "celery.beat")
+        # Django's own handlers would print every line a second time, and mail tracebacks.
+        "django": {"handlers": [], "level": "INFO"},
+        # Anybody can send a foreign Host: the 400 is in the log as a request, with no traceback.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+        # One line a transition is ours to write; theirs would say it twice more.
+        "celery.app.trace": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+        "celery.beat": {"level": "WARNING"},
     },
 }
