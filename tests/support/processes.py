@@ -91,7 +91,7 @@ class Processes:
     def beat(self, **variables: str) -> Process:
         """A beat whose clock runs."""
         process = self.start("beat", **variables)
-        self.wait(process, lambda: "beat: Starting" in process.said())
+        self.wait(process, lambda: "maxinterval" in process.said())  # the end of its banner
         return process
 
     def start(self, name: str, **variables: str) -> Process:
