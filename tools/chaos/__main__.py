@@ -81,6 +81,7 @@ def _run(options: argparse.Namespace, directory: Path, logs: Path, ending: ExitS
     checked = stack.manage("check_invariants")
     said, _ = checked.communicate()
     books = bookkeeping.Books.read(stack)
+    books.keep(logs / "jobs.jsonl")
     _report(books, stack, load, faults, broken_s, quiet_s)
     for line in bookkeeping.verdict(books, stack, load.answers, user_ids, bearer):
         _say(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,14 @@ from tools.chaos.stack import PROMISE_S, Stack, calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from tools.chaos.load import Answers
 
 JOBS = """
 SELECT id::text AS job_id, user_id, idempotency_key, status, http_status, error_code,
-       token_estimate, day_utc, prompt_tokens, completion_tokens, started_at, finished_at,
+       token_estimate, day_utc, prompt_tokens, completion_tokens, created_at, started_at,
+       finished_at, republished,
        extract(epoch FROM finished_at - created_at)::float AS life_s
   FROM reports_reportjob
 """
@@ -54,6 +57,11 @@ class Books:
             {row["user_id"]: row for row in budgets},
             Counter(call["job_id"] for call in calls(stack.book)),
         )
+
+    def keep(self, path: Path) -> None:
+        """Write the rows to a file, a line of JSON each, for whoever looks into a fault."""
+        lines = [json.dumps(row, default=str) for row in self.rows.values()]
+        path.write_text("\n".join(lines) + "\n")
 
     def judge(self, name: str, found: Sequence[str]) -> int:
         """Write down what is off under its name; returns how much that is."""
