@@ -74,10 +74,14 @@ class Exchange:
                 await self._reader.read(1)
                 raise ConnectionResetError
 
-    async def start(self, status: int, length: int, *, kind: str = JSON, more: str = "") -> None:
-        """Send the head of an answer."""
-        phrase = HTTPStatus(status).phrase
-        head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n"
+    async def start(
+        self, status: int, length: int | None, *, kind: str = JSON, more: str = ""
+    ) -> None:
+        """Send the head of an answer; without a length its body comes in chunks."""
+        size = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+        head = (
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {kind}\r\n{size}\r\n"
+        )
         await self.send(f"{head}{more}\r\n".encode())
 
     async def send(self, piece: bytes) -> None:
@@ -116,9 +120,9 @@ async def _hang(exchange: Exchange, _: float) -> None:
 
 
 async def _drip(exchange: Exchange, _: float) -> None:
-    await exchange.start(200, HUGE_BYTES)
+    await exchange.start(200, None)
     while True:
-        await exchange.send(b" ")
+        await exchange.send(b"1\r\n \r\n")
         await exchange.wait(EVERY_S)
 
 
