@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections, models
-from django.db.models import Func
+from django.db.models import Func, functions
 from django.db.models.sql import UpdateQuery
 
 if TYPE_CHECKING:
@@ -28,6 +28,18 @@ class UtcToday(Func):
             template="(STATEMENT_TIMESTAMP() AT TIME ZONE 'UTC')::date",
             **extra,
         )
+
+
+class Now(functions.Now):
+    """The database's clock. SQLite keeps instants as text: with as many digits as Python writes.
+
+    Django's own writes three there and compares with six, so that an instant is not its own equal.
+    """
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
+        """Milliseconds, filled up to microseconds."""
+        template = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f000', 'NOW')"
+        return self.as_sql(compiler, connection, template=template, **extra)
 
 
 def update_returning(rows: QuerySet[Row], **values: object) -> list[Row]:

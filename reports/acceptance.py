@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models.functions import Now
 
 from budgets.envelope import Envelope, estimate_tokens
 from budgets.models import InferenceBudget, unspent
-from budgets.rows import UtcToday
+from budgets.rows import Now, UtcToday
 from reports import digests, dispatch
 from reports.errors import BudgetExhausted, ExceedsDailyBudget, KeyReused, TooManyActiveJobs
 from reports.models import ReportJob, Status

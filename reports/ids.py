@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 from uuid import UUID
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 def uuid7() -> UUID:
     """A new id: 48 bits of Unix milliseconds, then 74 random bits."""
-    milliseconds = time.time_ns() // 1_000_000
-    value = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
+    return _at(time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10), "big"))
+
+
+def lowest_at(moment: datetime) -> UUID:
+    """The lowest id that can be made at a moment: those made before it are lower."""
+    return _at(int(moment.timestamp() * 1000), 0)
+
+
+def _at(milliseconds: int, rest: int) -> UUID:
+    value = (milliseconds << 80) | rest
     value &= ~(0xF << 76) & ~(0b11 << 62)
     return UUID(int=value | (0x7 << 76) | (0b10 << 62))

@@ -26,8 +26,9 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Cast, Coalesce, Greatest, Length, Now
+from django.db.models.functions import Abs, Cast, Coalesce, Greatest, Length
 
+from budgets.rows import Now
 from reports.errors import ErrorCode
 from reports.models import TERMINAL, ReportJob, Status
 
@@ -112,10 +113,12 @@ def _overdue() -> Iterator[Fault]:
 
 
 def _unsettled() -> Iterator[Fault]:
+    # Not an inequality: PostgreSQL expects nearly every row from one, and then scans alone.
+    off = Abs(F("settled_tokens") - F("rule"), output_field=BIG)
     rows = (
         ReportJob.objects.filter(status__in=TERMINAL)
-        .annotate(rule=_charge(unreported=_estimated()))
-        .exclude(settled_tokens=F("rule"))
+        .annotate(rule=_charge(unreported=_estimated()), off=off)
+        .filter(Q(off__gt=0) | Q(settled_tokens=None))
     )
     for row in rows.values("pk", "user_id", "settled_tokens", "rule"):
         yield Fault(

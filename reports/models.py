@@ -10,11 +10,11 @@ from uuid import UUID
 from django.conf import settings
 from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, When
-from django.db.models.functions import Now
+from django.utils import timezone
 
-from budgets.rows import UtcToday
+from budgets.rows import Now, UtcToday
 from reports.errors import ErrorCode, NotFound
-from reports.ids import uuid7
+from reports.ids import lowest_at, uuid7
 
 if TYPE_CHECKING:
     from django.db.models.expressions import CombinedExpression
@@ -67,8 +67,9 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
         return self.filter(status__in=TERMINAL)
 
     def claimable(self) -> JobQuerySet:
-        """Queued, and younger than QUEUE_TTL_S."""
-        return self.queued().filter(created_at__gt=queue_limit())
+        """Queued, younger than QUEUE_TTL_S, and not waiting for another try."""
+        is_due = Q(try_after=None) | Q(try_after__lte=Now())
+        return self.queued().filter(is_due, created_at__gt=queue_limit())
 
     def expired(self) -> JobQuerySet:
         """Queued for longer than QUEUE_TTL_S."""
@@ -91,7 +92,9 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
         """Terminal for longer than KEY_RETENTION_DAYS; nothing when that is 0."""
         if not settings.KEY_RETENTION_DAYS:
             return self.none()
-        return self.filter(finished_at__lt=Now() - timedelta(days=settings.KEY_RETENTION_DAYS))
+        limit = timezone.now() - timedelta(days=settings.KEY_RETENTION_DAYS)
+        # Ids carry their time of birth: the first condition keeps the search to old rows.
+        return self.filter(pk__lt=lowest_at(limit), finished_at__lt=limit)
 
     def with_jobs_ahead(self) -> JobQuerySet:
         """Read together with `jobs_ahead`."""
@@ -151,6 +154,12 @@ class ReportJob(models.Model):
     settled_tokens = models.BigIntegerField(
         null=True, help_text="What the day was charged in the end; null until then."
     )
+    attempts = models.SmallIntegerField(
+        db_default=0, help_text="Claims so far; more than one only with INFERENCE_MAX_ATTEMPTS."
+    )
+    try_after = models.DateTimeField(
+        null=True, help_text="Not to be claimed before: the wait before another try."
+    )
     claim_id = models.UUIDField(null=True, help_text="The right to finish this job.")
     lease_expires_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(db_default=Now())
@@ -177,6 +186,12 @@ class ReportJob(models.Model):
             models.Index("created_at", name="reportjob_queue_idx", condition=Q(status="queued")),
             models.Index(
                 "publish_again_at", name="reportjob_publish_idx", condition=Q(status="queued")
+            ),
+            # Retention: endings whose texts are still there, the oldest first.
+            models.Index(
+                "finished_at",
+                name="reportjob_retention_idx",
+                condition=Q(erased_at=None, finished_at__isnull=False),
             ),
             models.Index(
                 "lease_expires_at", name="reportjob_lease_idx", condition=Q(status="running")

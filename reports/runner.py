@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from reports.transitions import Claim
 
+FIRST_WAIT_S = 5  # before a second try that names no time itself; doubles
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 2.0
 
@@ -81,12 +82,25 @@ def _finish(held: Claim, outcome: Completion | Failure) -> bool:
             moved = transitions.succeed(held, outcome)
             word = "succeeded"
         case Failure():
+            if _postpone(held, outcome):
+                return True
             moved = transitions.fail(held, outcome)
             word = f"failed {outcome.code}"
         case _:
             assert_never(outcome)
     if moved:
         logger.info("job %s %s", held.job_id, word)
+    return moved
+
+
+def _postpone(held: Claim, failure: Failure) -> bool:
+    """Put a job back for another try. False: it had them all, or the call may have been made."""
+    if failure.retry_after_s is None or held.attempts >= settings.INFERENCE_MAX_ATTEMPTS:
+        return False
+    wait_s = max(failure.retry_after_s, FIRST_WAIT_S * 2 ** (held.attempts - 1))
+    moved = transitions.postpone(held, wait_s=wait_s)
+    if moved:
+        logger.info("job %s queued again for %d s: %s", held.job_id, wait_s, failure.code)
     return moved
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
+from django.db.models import Max
 
 from reports import dispatch, transitions
 from reports.logs import log_without_values, logger
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 # Of one pass; what is left is the next sweep's, so that none runs for ever.
 MOST_ROWS = 5000
 MOST_OLD_ROWS = 500
-LONGEST_REPUBLISH_S = 3600.0
-# A backlog that the broker still holds is not published again until a row waited this many times.
+LONGEST_PART = 4  # of QUEUE_TTL_S: the pause between two passes over one row grows no longer
+# A backlog that the broker still holds is not published again until a row waited this many times,
+# or a younger one runs: the queue keeps its order, so the message of the older one is gone.
 TRUSTED_PASSES = 5
 
 
@@ -74,14 +76,19 @@ def _republish() -> int:
     if waiting is None:
         return 0
     is_backlog = waiting >= ReportJob.objects.queued().count()
+    youngest = (
+        ReportJob.objects.running().filter(republished=0).aggregate(at=Max("created_at"))["at"]
+    )
     published = 0
     for job in due:
         again_after_s = min(
-            settings.REDISPATCH_AFTER_S * 2.0 ** (job.republished + 1), LONGEST_REPUBLISH_S
+            settings.REDISPATCH_AFTER_S * 2.0 ** (job.republished + 1),
+            settings.QUEUE_TTL_S / LONGEST_PART,
         )
         if not transitions.republish(job, again_after_s=again_after_s):
             continue
-        if is_backlog and job.republished < TRUSTED_PASSES:
+        is_overtaken = youngest is not None and job.created_at < youngest
+        if is_backlog and not is_overtaken and job.republished < TRUSTED_PASSES:
             continue
         if not dispatch.publish(job.pk):
             break
@@ -90,6 +97,9 @@ def _republish() -> int:
 
 
 def _delete_old() -> int:
-    old = ReportJob.objects.out_of_key_retention().values("pk")[:MOST_OLD_ROWS]
-    deleted, _ = ReportJob.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
+    old = ReportJob.objects.out_of_key_retention().order_by("pk")
+    job_ids = list(old.values_list("pk", flat=True)[:MOST_OLD_ROWS])
+    if not job_ids:
+        return 0
+    deleted, _ = ReportJob.objects.filter(pk__in=job_ids).delete()
     return deleted

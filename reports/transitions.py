@@ -16,14 +16,13 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
-from django.db.models.functions import Now
 
 from budgets.envelope import estimate_tokens
 from budgets.models import InferenceBudget
-from budgets.rows import update_returning
+from budgets.rows import Now, update_returning
 from reports import digests
 from reports.errors import ErrorCode, JobActive, JobFinished
-from reports.models import ReportJob, Status
+from reports.models import ReportJob, Status, queue_limit
 
 if TYPE_CHECKING:
     from reports.models import JobQuerySet
@@ -55,6 +54,7 @@ class Claim:
     user_id: int
     token_estimate: int
     day_utc: date
+    attempts: int
     prompt: str = field(repr=False)
 
     @classmethod
@@ -67,6 +67,7 @@ class Claim:
             user_id=job.user_id,
             token_estimate=job.token_estimate,
             day_utc=job.day_utc,
+            attempts=job.attempts,
             prompt=job.prompt,
         )
 
@@ -78,6 +79,7 @@ def claim(job_id: UUID) -> Claim | None:
         ReportJob.objects.claimable().filter(pk=job_id),
         status=Status.RUNNING,
         claim_id=uuid4(),
+        attempts=F("attempts") + 1,
         started_at=Now(),
         updated_at=Now(),
         lease_expires_at=Now() + lease,
@@ -128,6 +130,26 @@ def fail(held: Claim, failure: Failure) -> bool:
         error_code=failure.code,
         error_detail=failure.detail[:500],
     )
+
+
+def postpone(held: Claim, *, wait_s: float) -> bool:
+    """running -> queued, for a second try of a call that the provider certainly did not begin.
+
+    The reservation stays, and the sweep publishes the job once the wait is over. False: the lease
+    was lost, the job cancelled, or the wait would outlast QUEUE_TTL_S; nothing was written.
+    """
+    wait = timedelta(seconds=wait_s)
+    in_time = _fenced(held).filter(created_at__gt=queue_limit() + wait)
+    moved = in_time.update(
+        status=Status.QUEUED,
+        claim_id=None,
+        lease_expires_at=None,
+        started_at=None,
+        try_after=Now() + wait,
+        publish_again_at=Now() + wait,
+        updated_at=Now(),
+    )
+    return bool(moved)
 
 
 def break_off(held: Claim, code: ErrorCode) -> bool:

@@ -50,6 +50,7 @@ INFERENCE_MAX_RESPONSE_BYTES = env.integer(
 INFERENCE_MAX_TOKENS_FIELD = env.choice(
     "INFERENCE_MAX_TOKENS_FIELD", "max_tokens", options=("max_tokens", "max_completion_tokens")
 )
+INFERENCE_MAX_ATTEMPTS = env.integer("INFERENCE_MAX_ATTEMPTS", 1, low=1, high=10)
 
 # Promises and limits.
 DAILY_TOKEN_CAP = env.integer("DAILY_TOKEN_CAP", 100_000, low=0, high=2**62)

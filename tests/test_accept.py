@@ -94,6 +94,8 @@ def test_an_accepted_job_is_one_row_and_one_reservation(ada: Api):
         "finished_at": None,
         "erased_at": None,
         "republished": 0,
+        "attempts": 0,
+        "try_after": None,
     }
     assert budget(ada.user) == {
         "user_id": ada.user_id,

@@ -57,6 +57,7 @@ TRANSITIONS: dict[str, Callable[[ReportJob], Any]] = {
     "claim": lambda job: transitions.claim(job.pk),
     "succeed": lambda job: transitions.succeed(claim_of(job), COMPLETION),
     "fail": lambda job: transitions.fail(claim_of(job), FAILURE),
+    "postpone": lambda job: transitions.postpone(claim_of(job), wait_s=1),
     "break_off": lambda job: transitions.break_off(claim_of(job), ErrorCode.INTERNAL_ERROR),
     "lose": transitions.lose,
     "give_up": transitions.give_up,
@@ -73,6 +74,7 @@ MAY_MOVE = {
     ("queued", "republish"): "queued",
     ("running", "succeed"): "succeeded",
     ("running", "fail"): "failed",
+    ("running", "postpone"): "queued",  # only with INFERENCE_MAX_ATTEMPTS
     ("running", "break_off"): "failed",
     ("running", "lose"): "failed",
     ("running", "give_up"): "failed",
@@ -85,8 +87,8 @@ NOT_MOVED = {"cancel": (JobFinished,), "erase": (JobActive,)}
 
 
 def age_for(name: str) -> int:
-    """Expired rows can only expire, and fresh ones only be claimed; both leases have run out."""
-    return HOUR_S // 2 if name == "claim" else HOUR_S + 1
+    """Old rows can only end, and young ones only be claimed or put off; all leases have run out."""
+    return HOUR_S // 2 if name in {"claim", "postpone"} else HOUR_S + 1
 
 
 def answer_of(name: str, job: ReportJob) -> object:
@@ -162,6 +164,7 @@ def test_claim_hands_over_the_job_and_a_lease(ada: Api, settings: Settings):
         user_id=ada.user_id,
         token_estimate=ESTIMATE,
         day_utc=today(),
+        attempts=1,
         prompt=job.prompt,
     )
     job.refresh_from_db()
@@ -170,7 +173,8 @@ def test_claim_hands_over_the_job_and_a_lease(ada: Api, settings: Settings):
     assert job.lease_expires_at == job.started_at + timedelta(seconds=60.5)
     assert abs(datetime.now(UTC) - job.started_at) < timedelta(seconds=5)
     moved = {name for name in after if after[name] != before[name]}
-    assert moved == {"status", "claim_id", "started_at", "updated_at", "lease_expires_at"}
+    times = {"started_at", "updated_at", "lease_expires_at"}
+    assert moved == {"status", "claim_id", "attempts", *times}
     assert budget(ada.user)["active_jobs"] == 1
     assert budget(ada.user)["spent_tokens"] == ESTIMATE
 

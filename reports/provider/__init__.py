@@ -9,12 +9,15 @@ import dataclasses
 import json
 import time
 
-from reports.provider import transport, wording
+from reports.provider import retry_after, transport, wording
 from reports.provider.calls import Call
 from reports.provider.outcome import Completion, Failure, ProviderConfig, Usage
 from reports.provider.protocols import PROTOCOLS
 
 __all__ = ["Call", "Completion", "Failure", "ProviderConfig", "Usage", "complete"]
+
+# With a Retry-After these say that the work was put off, not begun.
+BUSY = frozenset({429, 503})
 
 
 def complete(
@@ -40,7 +43,14 @@ def complete(
     return dataclasses.replace(
         outcome,
         detail=wording.safe(outcome.detail, key=config.key, url=config.url, prompt=prompt),
+        retry_after_s=_asked_wait(answer),
     )
+
+
+def _asked_wait(answer: transport.Answer) -> int | None:
+    if answer.status not in BUSY:
+        return None
+    return retry_after.seconds(answer.headers.get("Retry-After"))
 
 
 def _headers(job_id: str, key: str) -> dict[str, str]:

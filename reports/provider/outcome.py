@@ -47,11 +47,16 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no answer; `detail` is short and holds no key, no URL query and no markup."""
+    """Why there is no answer; `detail` is short and holds no key, no URL query and no markup.
+
+    `retry_after_s` is set only where the provider certainly did no work: the wait that it asked
+    for, 0 where it could not say. None: the call may have been made, and is never made again.
+    """
 
     code: ErrorCode
     http_status: int
     detail: str
+    retry_after_s: int | None = None
 
 
 # Contract section 2, as far as the provider's status does not say it itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ UNREACHABLE = {
     Phase.SECURING: "No trusted TLS connection to the provider could be made.",
     Phase.WAITING: "The provider closed the connection without an answer.",
 }
+# Before these are over, not a byte of the request has left.
+UNSENT = frozenset({Phase.RESOLVING, Phase.CONNECTING, Phase.SECURING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,9 @@ def _conclude(call: Call, error: Exception) -> Answer | Failure:
     if call.stopped_by is not None:
         return failure(call.stopped_by, f"The worker was stopped while {call.phase}.")
     if call.status is None:
-        return failure(ErrorCode.PROVIDER_UNREACHABLE, UNREACHABLE[call.phase])
+        unreachable = failure(ErrorCode.PROVIDER_UNREACHABLE, UNREACHABLE[call.phase])
+        is_unsent = call.phase in UNSENT
+        return dataclasses.replace(unreachable, retry_after_s=0) if is_unsent else unreachable
     if call.status != 200:
         return invalid("The provider answered with something that is not HTTP.")
     return invalid(_broken(error))
