@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied, RequestDataTooBig
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
+from django.template.response import SimpleTemplateResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
@@ -99,8 +100,9 @@ class ApiErrorsMiddleware:
 
 
 def _is_page(response: HttpResponseBase) -> bool:
-    is_html = response.headers.get("Content-Type", "").startswith("text/html")
-    return is_html and not hasattr(response, "accepted_renderer")  # the browsable API's own
+    # What a view of ours has rendered (a form with its complaint, a browsable page) is its answer.
+    is_rendered = isinstance(response, SimpleTemplateResponse)
+    return response.headers.get("Content-Type", "").startswith("text/html") and not is_rendered
 
 
 def _is_program(request: HttpRequest) -> bool:

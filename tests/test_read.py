@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from django.urls import reverse
 
+from reports import acceptance
 from reports.models import COUNTED_AHEAD, ReportJob, Status
 from tests.support.expect import (
     assert_nothing_written,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from django.http import HttpResponse
+    from pytest_django import Settings
 
     from tests.support.clients import Api
 
@@ -438,3 +440,19 @@ def test_a_cursor_of_another_user_shows_own_jobs_only(ada: Api, bob: Api):
     own = job_in("succeeded", user=ada.user, age_s=1000)
 
     assert listed(ada.get(body_of(bob.get("/reports"))["next"])) == [str(own.pk)]
+
+
+def test_pages_of_accepted_jobs_share_none(ada: Api, settings: Settings):
+    settings.MAX_ACTIVE_JOBS_PER_USER = 100
+    for number in range(45):
+        acceptance.accept(ada.user_id, key=f"page-{number}", prompt="one of many")
+
+    listed: list[str] = []
+    address = "/reports"
+    while address:
+        page = body_of(ada.get(address))
+        listed += [job["job_id"] for job in page["results"]]
+        address = (page["next"] or "").removeprefix("http://testserver")
+
+    newest_first = ReportJob.objects.order_by("-created_at", "-pk").values_list("pk", flat=True)
+    assert listed == [str(pk) for pk in newest_first]

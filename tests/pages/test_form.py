@@ -196,3 +196,15 @@ def test_try_again_knows_no_job_but_ones_own(browser: Client, bob: Api, again: s
 
     assert response.status_code == 200
     assert html.read(response).fields["prompt"] == ""
+
+
+@pytest.mark.parametrize("accept", ["text/html", "*/*", None], ids=["a browser", "curl", "nothing"])
+def test_a_refused_form_comes_back_whatever_the_client_accepts(accept: str | None, ada: Api):
+    give_budget(ada.user, daily_tokens=10, spent_tokens=10)
+    client = Client(headers={"Accept": accept} if accept else {})
+    client.force_login(ada.user)
+
+    response = client.post("/", {"key": "a-key", "prompt": "kept while refused"})
+
+    assert response.status_code == 429
+    assert html.read(response).fields["prompt"].strip() == "kept while refused"
