@@ -34,14 +34,14 @@ INFERENCE_TIMEOUT_S = env.seconds("INFERENCE_TIMEOUT_S", 45, low=0.1, high=3600)
 INFERENCE_PROTOCOL = env.choice(
     "INFERENCE_PROTOCOL",
     "openai" if urlsplit(INFERENCE_URL).path.endswith("/chat/completions") else "prompt",
-    options=("prompt", "openai"),
+    options=("prompt", "openai", "anthropic"),
 )
 INFERENCE_MODEL = env.text("INFERENCE_MODEL", "default")
 INFERENCE_SYSTEM_PROMPT = env.text("INFERENCE_SYSTEM_PROMPT")
 INFERENCE_MAX_OUTPUT_TOKENS = env.integer(
     "INFERENCE_MAX_OUTPUT_TOKENS",
-    1024 if INFERENCE_PROTOCOL == "openai" else 0,
-    low=0,
+    0 if INFERENCE_PROTOCOL == "prompt" else 1024,
+    low=1 if INFERENCE_PROTOCOL == "anthropic" else 0,  # which refuses a call without a limit
     high=10_000_000,
 )
 INFERENCE_MAX_RESPONSE_BYTES = env.integer(

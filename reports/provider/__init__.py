@@ -31,7 +31,7 @@ def complete(
     answer = transport.post(
         config.url,
         json.dumps(protocol.build(prompt, config), ensure_ascii=False).encode(),
-        _headers(job_id, config.key),
+        {**_headers(job_id), **protocol.headers(config.key)},
         call=call or Call(job_id, time.monotonic() + config.timeout_s),
         max_bytes=config.max_response_bytes,
     )
@@ -53,13 +53,10 @@ def _asked_wait(answer: transport.Answer) -> int | None:
     return retry_after.seconds(answer.headers.get("Retry-After"))
 
 
-def _headers(job_id: str, key: str) -> dict[str, str]:
-    headers = {
+def _headers(job_id: str) -> dict[str, str]:
+    return {
         "Content-Type": "application/json",
         "Accept": "application/json",
         "Accept-Encoding": "gzip, deflate",
         "Idempotency-Key": job_id,
     }
-    if key:
-        headers["Authorization"] = f"Bearer {key}"
-    return headers
