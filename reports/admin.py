@@ -69,11 +69,12 @@ class ReportJobAdmin(BaseAdmin):
         "idempotency_key",
         ("status", "error_code", "http_status"),
         "error_detail",
-        "finish_reason",
+        ("finish_reason", "is_prompt_cut"),
         ("token_estimate", "settled_tokens", "day_utc"),
         ("prompt_tokens", "completion_tokens"),
         ("created_at", "started_at", "finished_at", "updated_at"),
         ("claim_id", "lease_expires_at"),
+        ("attempts", "try_after"),
         ("publish_again_at", "republished"),
         "erased_at",
     )

@@ -151,6 +151,10 @@ class ReportJob(models.Model):
     )
     prompt_tokens = models.IntegerField(null=True, help_text="As the provider reported.")
     completion_tokens = models.IntegerField(null=True, help_text="As the provider reported.")
+    is_prompt_cut = models.BooleanField(
+        db_default=False,
+        help_text="The provider counted far fewer tokens of prompt than were sent to it.",
+    )
     settled_tokens = models.BigIntegerField(
         null=True, help_text="What the day was charged in the end; null until then."
     )

@@ -54,6 +54,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+# Faults that the rehearsal provider has on offer; its own room is not for the web process.
+REHEARSALS = ("503", "429", "hang", "drip", "reset", "junk", "empty", "huge", "slow:5")
 PAGE_SIZE = 20
 EXCERPT = 160
 DATABASE_RETRY_S = 5
@@ -184,6 +186,7 @@ def _form(
 ) -> HttpResponseBase:
     context = {
         "prompt": prompt,
+        "rehearsals": REHEARSALS if settings.DEBUG else (),
         "key": key,
         "problem": _in_words(refusal),
         "longest_prompt": serializers.LONGEST_PROMPT,
@@ -210,7 +213,10 @@ def _in_words(refusal: Refusal | None) -> str:
 
 
 def _prompt_again(request: PageRequest) -> str:
-    """The prompt of the report that `?again=` names; empty where there is none to repeat."""
+    """The prompt of the report that `?again=` names, or one that asks for a fault in DEBUG."""
+    rehearsal = request.GET.get("rehearse", "")
+    if settings.DEBUG and rehearsal in REHEARSALS:
+        return f"[[rehearse:{rehearsal}]] What happens to a report when this goes wrong?"
     try:
         return ReportJob.objects.access(request.user.pk, request.GET.get("again", "")).prompt
     except NotFound:

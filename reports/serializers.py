@@ -99,6 +99,8 @@ def detail(job: ReportJob) -> dict[str, object]:
         fields["jobs_ahead"] = job.jobs_ahead
     elif job.status == Status.SUCCEEDED:
         fields |= {"text": job.result_text, "finish_reason": job.finish_reason or None}
+        if job.is_prompt_cut:
+            fields["is_prompt_cut"] = True
     elif job.status == Status.FAILED:
         fields["error_detail"] = job.error_detail
     return fields

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from reports.models import JobQuerySet
     from reports.provider import Completion, Failure
 
+# A quarter of the estimate, for prompts long enough that the estimate means something.
+FAR_BELOW = 4
+LEAST_COMPARED = 256
 CLIENT_CLOSED = 499  # nginx's number for a client that left
 ENDINGS = {
     ErrorCode.WORKER_LOST: (
@@ -106,6 +109,7 @@ def succeed(held: Claim, completion: Completion) -> bool:
         finish_reason=completion.finish_reason[:64],
         prompt_tokens=usage.prompt_tokens if usage else None,
         completion_tokens=usage.completion_tokens if usage else None,
+        is_prompt_cut=usage is not None and _is_far_below(usage.prompt_tokens, held.prompt),
     )
     if moved and usage and used > held.token_estimate:
         logger.warning(
@@ -247,6 +251,12 @@ class Settlement:
     def keeping(cls, job: ReportJob | Claim) -> Settlement:
         """Keep the whole reservation."""
         return cls(job.user_id, job.day_utc, reserved=job.token_estimate, used=job.token_estimate)
+
+
+def _is_far_below(prompt_tokens: int, prompt: str) -> bool:
+    """Whether a server counted so little that it must have cut the prompt, as some do silently."""
+    estimate = estimate_tokens(prompt)
+    return estimate >= LEAST_COMPARED and prompt_tokens * FAR_BELOW < estimate
 
 
 def _fenced(held: Claim) -> JobQuerySet:

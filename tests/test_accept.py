@@ -93,6 +93,7 @@ def test_an_accepted_job_is_one_row_and_one_reservation(ada: Api):
         "started_at": None,
         "finished_at": None,
         "erased_at": None,
+        "is_prompt_cut": False,
         "republished": 0,
         "attempts": 0,
         "try_after": None,

@@ -583,3 +583,18 @@ def test_a_cancel_that_waits_for_a_claim_cancels_the_running_job(ada: Api):
         assert transitions.succeed(held, COMPLETION) is False
     assert budget(ada.user)["spent_tokens"] == ESTIMATE
     assert budget(ada.user)["active_jobs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("length", "prompt_tokens", "is_cut"),
+    [(8000, 499, True), (8000, 500, False), (8000, 2100, False), (1020, 1, False)],
+)
+def test_a_prompt_that_the_provider_must_have_cut_is_flagged(
+    ada: Api, length: int, prompt_tokens: int, is_cut: bool
+):
+    job = job_in("running", user=ada.user, prompt="p" * length)
+
+    transitions.succeed(Claim.of(job), Completion("an answer", usage=Usage(prompt_tokens, 3)))
+
+    job.refresh_from_db()
+    assert job.is_prompt_cut is is_cut

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from django.test import Client
 
 from reports.models import ReportJob
+from reports.rehearsal import FAULTS
 from tests.pages.paths import job_path, submit
 from tests.support import html
 from tests.support.expect import assert_nothing_written
 from tests.support.rows import budget, give_budget, job_in
 
 if TYPE_CHECKING:
+    from pytest_django import Settings
+
     from tests.support.clients import Api
 
 pytestmark = pytest.mark.django_db
@@ -208,3 +212,21 @@ def test_a_refused_form_comes_back_whatever_the_client_accepts(accept: str | Non
 
     assert response.status_code == 429
     assert html.read(response).fields["prompt"].strip() == "kept while refused"
+
+
+def test_the_form_offers_the_faults_of_the_rehearsal_in_development(
+    browser: Client, settings: Settings
+):
+    settings.DEBUG = True
+    offered = re.findall(r'href="(/\?rehearse=[^"]+)"', browser.get("/").content.decode())
+
+    prompts = [html.read(browser.get(address)).fields["prompt"] for address in offered]
+
+    markers = [re.search(r"\[\[rehearse:(\w+)", prompt) for prompt in prompts]
+    assert [marker[1] for marker in markers if marker] == list(FAULTS)
+
+
+def test_the_form_offers_no_faults_in_production(browser: Client, settings: Settings):
+    settings.DEBUG = False
+
+    assert b"rehearse" not in browser.get("/?rehearse=503").content
