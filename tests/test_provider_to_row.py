@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -43,7 +43,7 @@ def assert_shown_everywhere(api: Api, job: ReportJob) -> None:
     owner, admin = Client(), Client()
     owner.force_login(api.user)
     admin.force_login(operator)
-    answers = [
+    answers: list[Any] = [
         api.get(f"/reports/{job.pk}"),
         owner.get(f"/jobs/{job.pk}/"),
         owner.get("/"),
