@@ -14,7 +14,7 @@ def main() -> None:
         sys.executable,
         [
             sys.executable,
-            *("-m", "celery", "-A", "reports_project", "beat", "--scheduler", SCHEDULER),
+            *("-m", "celery", "--quiet", "-A", "reports_project", "beat", "--scheduler", SCHEDULER),
             *("--pidfile", "", "--loglevel", "INFO"),
         ],
     )

@@ -15,7 +15,7 @@ def main() -> None:
         sys.executable,
         [
             sys.executable,
-            *("-m", "celery", "-A", "reports_project", "worker", "--queues", "jobs"),
+            *("-m", "celery", "--quiet", "-A", "reports_project", "worker", "--queues", "jobs"),
             # Threads wait for sockets as well as processes do, at a hundredth of the memory.
             *("--pool", "threads", "--concurrency", str(settings.WORKER_CONCURRENCY)),
             *("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO"),
