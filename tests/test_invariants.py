@@ -33,7 +33,7 @@ def honest(ada, broker):
     """One job in each state and by each ending, made by the transitions themselves."""
     made = {"queued": _accept(ada, "queued"), "running": _accept(ada, "running")}
     transitions.claim(made["running"].pk)
-    outcomes = {
+    outcomes: dict[str, Completion | Failure] = {
         "reported": Completion("text", usage=Usage(HUGE, HUGE)),
         "estimated": Completion("y" * 16),
         "failed": Failure(ErrorCode.PROVIDER_5XX, 503, "It answered 503."),
@@ -42,8 +42,10 @@ def honest(ada, broker):
         made[name] = _accept(ada, name)
         held = transitions.claim(made[name].pk)
         assert held is not None
-        finish = transitions.fail if isinstance(outcome, Failure) else transitions.succeed
-        assert finish(held, outcome)
+        if isinstance(outcome, Failure):
+            assert transitions.fail(held, outcome)
+        else:
+            assert transitions.succeed(held, outcome)
         InferenceBudget.objects.update(daily_tokens=4 * HUGE)
     made["cancelled queued"] = _accept(ada, "cancelled queued")
     transitions.cancel(made["cancelled queued"])
@@ -83,9 +85,9 @@ def test_faults_are_printed_row_by_row_and_exit_1(honest):
 
 @pytest.mark.django_db(transaction=True)
 def test_two_rows_of_one_key(ada):
-    unique = {("user", "idempotency_key")}
+    unique = [("user", "idempotency_key")]
     with connection.schema_editor() as editor:
-        editor.alter_unique_together(ReportJob, unique, set())
+        editor.alter_unique_together(ReportJob, unique, [])
     try:
         rows = [job_in(Status.QUEUED, user=ada.user, idempotency_key="twice") for _ in range(2)]
 
@@ -95,7 +97,7 @@ def test_two_rows_of_one_key(ada):
     finally:
         ReportJob.objects.all().delete()
         with connection.schema_editor() as editor:
-            editor.alter_unique_together(ReportJob, set(), unique)
+            editor.alter_unique_together(ReportJob, [], unique)
 
 
 @pytest.mark.parametrize("column", ["claim_id", "started_at"])

@@ -1,0 +1,132 @@
+"""What the crash sweep interrupts: each scenario is one job, and one thing that happens to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db.models.functions import Now
+
+from reports import dispatch, sweep, tasks
+from reports.errors import ErrorCode
+from reports.models import ReportJob, Status
+from tests.support.provider import Answer
+from tests.support.rows import job_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.clients import Api
+
+PROMPT = "a prompt that is interrupted"
+KEY = "crash-key"
+TEXT = Answer.of({"text": "an answer", "usage": {"prompt_tokens": 5, "completion_tokens": 6}})
+REFUSAL = Answer(b"{}", status=503)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One act on the row that is prepared for it, and how that row is left when nothing dies."""
+
+    prepare: Callable[[Api], object]
+    act: Callable[[Api], object]
+    ends_as: str
+    by_client: bool = False  # who got no answer sends the same request again
+    answer: Answer = TEXT
+
+
+def queued(api: Api, *, age_s: float = 0) -> ReportJob:
+    """A job whose message is out of sight: taken by a worker, or lost."""
+    return job_in(Status.QUEUED, user=api.user, prompt=PROMPT, idempotency_key=KEY, age_s=age_s)
+
+
+def running(api: Api) -> ReportJob:
+    """A job that some worker holds."""
+    return job_in(Status.RUNNING, user=api.user, prompt=PROMPT, idempotency_key=KEY)
+
+
+def succeeded(api: Api, *, age_s: float = 0) -> ReportJob:
+    """A job with its text."""
+    return job_in(Status.SUCCEEDED, user=api.user, prompt=PROMPT, idempotency_key=KEY, age_s=age_s)
+
+
+def abandoned(api: Api) -> None:
+    """A running job whose lease is over."""
+    running(api)
+    ReportJob.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
+
+
+def unpublished(api: Api) -> None:
+    """A queued job whose message did not arrive in time."""
+    queued(api)
+    ReportJob.objects.update(publish_again_at=Now())
+
+
+def the_job() -> ReportJob:
+    """The one row; several are an error."""
+    return ReportJob.objects.get()
+
+
+def post(api: Api) -> None:
+    """A client's POST, and its worker thread that publishes."""
+    assert api.post(PROMPT, key=KEY).status_code == 202
+    dispatch._publisher._waiting.join()
+
+
+def run(api: Api) -> None:
+    """A worker's task."""
+    tasks.run(str(the_job().pk))
+
+
+def cancel(api: Api) -> None:
+    """A client's cancel."""
+    assert api.request("POST", f"/reports/{the_job().pk}/cancel").status_code == 200
+
+
+def erase(api: Api) -> None:
+    """A client's DELETE."""
+    assert api.request("DELETE", f"/reports/{the_job().pk}").status_code == 204
+
+
+def sweep_once(api: Api) -> None:
+    """One pass of the sweep."""
+    sweep.sweep()
+
+
+def failed(code: ErrorCode) -> str:
+    """How a failed row reads."""
+    return f"failed {code}"
+
+
+SCENARIOS = {
+    "accept": Scenario(prepare=lambda _: None, act=post, ends_as="queued", by_client=True),
+    "replay": Scenario(prepare=queued, act=post, ends_as="queued", by_client=True),
+    "run, succeeds": Scenario(prepare=queued, act=run, ends_as="succeeded"),
+    "run, fails": Scenario(
+        prepare=queued, act=run, ends_as=failed(ErrorCode.PROVIDER_5XX), answer=REFUSAL
+    ),
+    "run again": Scenario(prepare=running, act=run, ends_as="running"),
+    "cancel queued": Scenario(
+        prepare=queued, act=cancel, ends_as=failed(ErrorCode.CANCELLED), by_client=True
+    ),
+    "cancel running": Scenario(
+        prepare=running, act=cancel, ends_as=failed(ErrorCode.CANCELLED), by_client=True
+    ),
+    "erase": Scenario(prepare=succeeded, act=erase, ends_as="succeeded erased", by_client=True),
+    "sweep, lost": Scenario(
+        prepare=abandoned, act=sweep_once, ends_as=failed(ErrorCode.WORKER_LOST)
+    ),
+    "sweep, expired": Scenario(
+        prepare=lambda api: queued(api, age_s=settings.QUEUE_TTL_S + 1),
+        act=sweep_once,
+        ends_as=failed(ErrorCode.QUEUE_EXPIRED),
+    ),
+    "sweep, republish": Scenario(prepare=unpublished, act=sweep_once, ends_as="queued"),
+    "sweep, retention": Scenario(
+        prepare=lambda api: succeeded(api, age_s=(settings.RETENTION_DAYS + 1) * 86400),
+        act=sweep_once,
+        ends_as="succeeded erased",
+    ),
+}

@@ -1,0 +1,61 @@
+"""SIGKILL at every boundary of every scenario: nothing is lost, nothing is done twice."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.crash.boundaries import Boundary
+from tests.crash.scenarios import SCENARIOS
+
+if TYPE_CHECKING:
+    from tests.crash.lanes import Lane
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_death_at_any_boundary_loses_nothing_and_doubles_nothing(name, lanes, report):
+    with ThreadPoolExecutor() as pool:
+        outcomes = list(pool.map(lambda lane: _sweep(lane, name), lanes))
+
+    for lane, (boundaries, problems) in zip(lanes, outcomes, strict=True):
+        assert boundaries, lane.vendor
+        assert problems == {}, lane.vendor
+        report[lane.vendor, name] = len(boundaries)
+
+
+def _sweep(lane: Lane, name: str) -> tuple[list[Boundary], dict[Boundary, list[str]]]:
+    boundaries = _undisturbed(lane, name)
+    killed = {boundary: _killed_at(lane, name, boundary) for boundary in boundaries}
+    return boundaries, {boundary: found for boundary, found in killed.items() if found}
+
+
+def _undisturbed(lane: Lane, name: str) -> list[Boundary]:
+    scenario = SCENARIOS[name]
+    lane.begin(scenario)
+    told = lane.tell("act", scenario=name, kill_at=None)
+    assert lane.tell("look", scenario=name) == [[scenario.ends_as]]
+    return [Boundary(*boundary) for boundary in told]
+
+
+def _killed_at(lane: Lane, name: str, boundary: Boundary) -> list[str]:
+    lane.begin(SCENARIOS[name])
+    act = lane.ask("act", scenario=name, kill_at=boundary)
+    reached = [Boundary(*told) for told in act["told"]]
+    if act["ended"] != -signal.SIGKILL or boundary not in reached:
+        return [f"not reached: {act['ended']}, {reached[-1:]}"]
+    answer = lane.ask("recover", scenario=name)
+    if answer["ended"] != 0:
+        return [lane.log.read_text()[-4000:]]
+    (outcome,) = answer["told"]
+    return [*outcome["problems"], *_miscalled(Counter(lane.calls()), outcome["called"])]
+
+
+def _miscalled(calls: Counter[str], called: list[str]) -> list[str]:
+    twice = [f"called {n} times: {job_id}" for job_id, n in calls.items() if n > 1]
+    return twice + [f"never called: {job_id}" for job_id in called if job_id not in calls]
