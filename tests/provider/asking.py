@@ -6,15 +6,12 @@ import dataclasses
 import json
 import re
 import threading
-from pathlib import Path
 
 from reports import provider
 from reports.provider import Completion, Failure, ProviderConfig
 from reports.provider.protocols import PROTOCOLS
 
 KEY = "sk-canary-0123456789"
-# Of 127.0.0.1, self-signed; the key beside it protects nothing.
-CERTIFICATE = Path(__file__).parents[1] / "support" / "loopback.pem"
 HELLO = Completion("hello")
 CONFIG = ProviderConfig(
     url="",

@@ -9,7 +9,8 @@ import threading
 import pytest
 
 from reports.provider import pooling
-from tests.provider.asking import CERTIFICATE, count_threads
+from tests.provider.asking import count_threads
+from tests.support import certificates
 from tests.support.provider import Provider
 from tests.support.waiting import until
 
@@ -20,13 +21,19 @@ def server():
         yield running
 
 
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    """Of 127.0.0.1, with its key in the same file."""
+    return certificates.make(tmp_path_factory.mktemp("tls") / "loopback.pem")
+
+
 @pytest.fixture
-def tls_server(monkeypatch):
+def tls_server(monkeypatch, certificate):
     """A server whose certificate this process trusts for the length of the test."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     pooling._engine.cache_clear()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE)
+    context.load_cert_chain(certificate)
     with Provider(tls=context) as running:
         yield running
     pooling._engine.cache_clear()

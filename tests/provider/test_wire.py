@@ -15,7 +15,7 @@ import pytest
 
 from reports.errors import ErrorCode
 from reports.provider import pooling, sockets
-from tests.provider.asking import CERTIFICATE, CONFIG, HELLO, KEY, ask, assert_fails
+from tests.provider.asking import CONFIG, HELLO, KEY, ask, assert_fails
 from tests.support.provider import Answer, Provider
 from tests.support.waiting import until
 
@@ -98,9 +98,9 @@ def test_a_connection_that_ends_without_an_answer_is_unreachable(answer, server)
     assert len(server.calls) == 1
 
 
-def test_a_certificate_that_nobody_vouches_for_is_unreachable():
+def test_a_certificate_that_nobody_vouches_for_is_unreachable(certificate):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE)
+    context.load_cert_chain(certificate)
     with Provider(tls=context) as server:
         outcome = ask(server.url)
 
