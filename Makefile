@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --requir
 COMPILE := $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
 # Checks that load the settings need none of a developer's environment.
-DJANGO := env -i PYTHON_DOTENV_DISABLED=1 DEBUG=1 $(BIN)/python
+DJANGO := env -i PYTHON_DOTENV_DISABLED=1 DEBUG=1 DATABASE_URL=sqlite:///:memory: $(BIN)/python
 # The least that a deployment sets; nothing here is reached, only checked.
 PRODUCTION = env -i PYTHON_DOTENV_DISABLED=1 SECRET_KEY=$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(48))') \
 	HTTPS=1 ALLOWED_HOSTS=reports.example DATABASE_URL=postgres://reports@db.example/reports \
