@@ -8,7 +8,11 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -30,6 +34,16 @@ DRAIN_BYTES = 4 * 1024 * 1024
 UNPREFIXED = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 
 threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="django")
+
+
+def _end_with(server: multiprocessing.process.BaseProcess) -> None:
+    """Not outlive a killed server: we would hold its port, and its successor could not start."""
+    server.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if server := multiprocessing.parent_process():
+    threading.Thread(target=_end_with, args=(server,), name="orphan", daemon=True).start()
 
 
 class ClientLeft(Exception):

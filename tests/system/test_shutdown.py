@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+import requests
 from django.db import transaction
 
 from budgets.models import InferenceBudget
@@ -14,6 +17,7 @@ from reports import invariants
 from tests.support.provider import Answer
 from tests.support.rows import give_budget
 from tests.support.threads import until_blocked
+from tests.support.waiting import until
 from tests.system.parts import SOON_S, Caller, all_end, called, endings, ids, queued
 
 if TYPE_CHECKING:
@@ -91,3 +95,22 @@ def test_a_web_process_answers_what_it_has_taken(crew: Processes, ada: Api):
 
     assert web.child.wait(SOON_S) in {0, -15}
     assert time.monotonic() - began < GONE_S
+
+
+def test_a_web_process_whose_server_was_killed_makes_room_for_the_next_one(crew: Processes):
+    address = crew.web()
+    port = address.rpartition(":")[2]
+    os.kill(crew.started[-1].pid, signal.SIGKILL)
+
+    until(lambda: not answers(address), within_s=GONE_S)
+    process = crew.start("web", PORT=port)
+
+    crew.wait(process, lambda: answers(address))
+
+
+def answers(address: str) -> bool:
+    """Whether somebody serves there."""
+    try:
+        return requests.get(f"{address}/healthz", timeout=SOON_S).ok
+    except requests.RequestException:
+        return False
