@@ -80,6 +80,16 @@ def words(name: str, default: str = "") -> list[str]:
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
 
 
+def origins(name: str) -> list[str]:
+    """A comma-separated list of a scheme and a host each."""
+    found = words(name)
+    for origin in found:
+        scheme, _, host = origin.partition("://")
+        if scheme not in {"http", "https"} or not host or "/" in host:
+            raise BadVariable(name, "must be a list of origins such as https://reports.example.org")
+    return found
+
+
 def choice(name: str, default: str, options: tuple[str, ...]) -> str:
     """One of a few words."""
     value = text(name, default)

@@ -14,12 +14,12 @@ env.load_dotenv(BASE_DIR / ".env")
 
 DEBUG = env.boolean("DEBUG", default=False)
 SECRET_KEY = (
-    env.text("SECRET_KEY", "for-development-only-never-in-production")
+    env.text("SECRET_KEY") or "for-development-only-never-in-production"
     if DEBUG
     else env.required("SECRET_KEY", hint="set it to a long random text, the same for every process")
 )
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS")
+CSRF_TRUSTED_ORIGINS = env.origins("CSRF_TRUSTED_ORIGINS")
 # Behind a proxy that ends TLS and sets X-Forwarded-Proto: redirects to https, secure cookies, HSTS.
 HTTPS = env.boolean("HTTPS", default=False)
 HOST = env.text("HOST", "127.0.0.1" if DEBUG else "0.0.0.0")  # noqa: S104  # containers are reached from outside
