@@ -31,8 +31,9 @@ def connect(host: str, port: int, *, call: Call) -> socket.socket:
     for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
         try:
             # An address that does not answer leaves time for those after it; the last one is
-            # ended by the watchdog, and this is there for a watchdog that died.
-            return _open(address, call, within_s=(call.seconds_left + 1) / left)
+            # ended by the watchdog, and its second more is there for a watchdog that died.
+            share_s = call.seconds_left / left
+            return _open(address, call, within_s=share_s if left > 1 else share_s + 1)
         except Stopped:
             raise
         except OSError as error:

@@ -83,7 +83,8 @@ def _exchange(
 
 
 def _read(raw: urllib3.response.BaseHTTPResponse, limit: int) -> bytes:
-    if (raw.length_remaining or 0) > limit:  # the length that its head declares
+    declared = 0 if "Content-Encoding" in raw.headers else raw.length_remaining or 0
+    if declared > limit:
         raise _TooLarge
     body = bytearray()
     # Decoded piece by piece: a few bytes on the wire may stand for gigabytes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -44,6 +45,19 @@ def mute_port():
     """A port that lets clients connect and then says nothing."""
     with socket.create_server(("127.0.0.1", 0), backlog=4) as listener:
         yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def full_port():
+    """A port whose queue is full, so that who connects is left without a word."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        where = listener.getsockname()
+        for _ in range(4):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(where)
+        yield where[1]
 
 
 @pytest.fixture

@@ -140,15 +140,31 @@ def test_a_status_other_than_200_stands_whatever_its_body_does(answer, status, s
     assert_fails(outcome, code, status)
 
 
-@pytest.mark.parametrize("spare", [0, 1])
-def test_the_limit_counts_bytes_of_the_body(spare, server):
-    body = b'{"text": "hello"}'
-    server.script(Answer(body))
+def in_one_chunk(body):
+    return b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
 
-    outcome = ask(server.url, max_response_bytes=len(body) - spare)
+
+HELLO_BODY = b'{"text": "hello"}'
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(HELLO_BODY),
+        Answer(in_one_chunk(HELLO_BODY), headers={"Transfer-Encoding": "chunked"}),
+        Answer(gzip.compress(HELLO_BODY), headers={"Content-Encoding": "gzip"}),
+    ],
+    ids=["declared", "chunked", "gzip"],
+)
+def test_the_limit_counts_bytes_of_the_body(answer, spare, server):
+    server.script(answer)
+
+    outcome = ask(server.url, max_response_bytes=len(HELLO_BODY) - spare)
 
     if spare:
         assert_fails(outcome, ErrorCode.PROVIDER_INVALID_RESPONSE, 502)
+        assert "INFERENCE_MAX_RESPONSE_BYTES" in outcome.detail
     else:
         assert outcome == HELLO
 
