@@ -121,7 +121,7 @@ def test_a_hundred_calls_at_once_share_one_watchdog(server):
         assert {outcome.result() for outcome in outcomes} == {HELLO}
 
     assert before == during >= 1
-    assert len(server.calls) <= 1  # none: a machine so busy that the time was up before the sending01
+    assert len(server.calls) == 101
 
 
 def aborted(url, call, *, when):
