@@ -7,6 +7,7 @@ and its prose is poor. It is here because all else is real: tokens, usage, finis
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from importlib.util import find_spec
@@ -17,7 +18,8 @@ WARNING = "a pretrained model of 270 million parameters: everything is real exce
 # The tokens of one prompt and its answer; 8000 characters of English are about 2000.
 CONTEXT_TOKENS = 4096
 PARALLEL = 2
-THREADS = 2
+# llama.cpp's threads wait for each other by spinning: on busy cores more of them are slower.
+THREADS = max(1, (os.cpu_count() or 1) // 2)
 # A base model seldom finds an end, and on two cores 128 tokens take some six seconds.
 MAX_OUTPUT_TOKENS = 128
 # A base model knows no roles: give it the text alone and let it go on.
