@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -63,6 +64,8 @@ def test_ten_sweeps_at_once_move_each_row_once(
 ):
     gone = lost(ada, 50)
     waiting = queued(ada, 50, is_published=False)
+
+    connection.close()  # the eleventh of a pool of ten
 
     swept = together(lambda _: sweep.sweep(), range(10), threads=10)
 
