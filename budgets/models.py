@@ -126,9 +126,9 @@ class InferenceBudget(models.Model):
         return f"budget of user {self.pk}"
 
     def envelope(self, today: date) -> Envelope:
-        """Today as this row knows it: the row's day, or a new one of which nothing is spent yet."""
+        """Today as this row knows it: of a day after the row's nothing is spent yet."""
         return Envelope(
             daily_tokens=self.daily_tokens,
             spent_tokens=0 if self.day_utc < today else self.spent_tokens,
-            day_utc=max(self.day_utc, today),
+            day_utc=today,
         )

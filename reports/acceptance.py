@@ -13,7 +13,13 @@ from budgets.envelope import Envelope, estimate_tokens
 from budgets.models import InferenceBudget, unspent
 from budgets.rows import Now, UtcToday
 from reports import digests, dispatch
-from reports.errors import BudgetExhausted, ExceedsDailyBudget, KeyReused, TooManyActiveJobs
+from reports.errors import (
+    BudgetExhausted,
+    ExceedsDailyBudget,
+    KeyReused,
+    TooManyActiveJobs,
+    Unavailable,
+)
 from reports.models import ReportJob, Status
 
 if TYPE_CHECKING:
@@ -48,19 +54,22 @@ def accept(user_id: int, *, key: str, prompt: str) -> Accepted:
 
     Raises KeyReused, ExceedsDailyBudget, BudgetExhausted or TooManyActiveJobs, and leaves nothing.
     """
+    clash: IntegrityError | None = None
     for _ in range(TRIES):
         try:
             job, envelope = _insert_and_reserve(user_id, key=key, prompt=prompt)
         except DayTurned:
             continue
-        except IntegrityError:
+        except IntegrityError as error:
             replayed = _replay(user_id, key=key, prompt=prompt)
-            if replayed is None:
-                raise
+            if replayed is None:  # retention took the row meanwhile, or the clash was another
+                clash = error
+                continue
             return replayed
         dispatch.publish_soon(job.pk)
         return Accepted(job_id=job.pk, status=job.status, was_replayed=False, envelope=envelope)
-    raise DayTurned
+    # The budget row lies in the future: the database's clock was set back, and will catch up.
+    raise clash or Unavailable
 
 
 def _insert_and_reserve(user_id: int, *, key: str, prompt: str) -> tuple[ReportJob, Envelope]:

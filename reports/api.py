@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from django.urls import reverse
@@ -141,9 +142,13 @@ def poll_after_s(job: ReportJob) -> int:
 
 
 def _is_instant(position: str | int | None) -> bool:
+    """Whether a cursor's position is an instant that every database can hold, or none at all."""
+    if position is None:
+        return True
     try:
-        return position is None or parse_datetime(str(position)) is not None
-    except ValueError:
+        moment = parse_datetime(str(position))
+        return moment is not None and moment.astimezone(UTC).tzinfo is UTC
+    except (ValueError, OverflowError):
         return False
 
 

@@ -91,7 +91,7 @@ class InvalidRequest(Refusal):
 
     status = 400
     code = "invalid_request"
-    detail = "The request body does not fit; see errors."
+    detail = "The request does not fit; see errors."
 
     def __init__(self, **errors: str) -> None:
         super().__init__(members={"errors": {field: [text] for field, text in errors.items()}})

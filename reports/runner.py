@@ -48,11 +48,11 @@ def run(job_id: UUID) -> None:
     """Take one job from queued to its end; one that cannot be claimed is somebody else's."""
     try:
         held = transitions.claim(job_id)
-    except (OperationalError, InterfaceError) as error:
-        log_without_values(error, f"job {job_id} left to the sweep: the database is away")
+    except Exception as error:  # noqa: BLE001  # the edge: Celery would log its message
+        log_without_values(error, f"job {job_id} could not be claimed; it is left to the sweep")
         return
     if held is None:
-        logger.info("job %s not claimed: it is not queued any more", job_id)
+        logger.info("job %s cannot be claimed now: not queued, too old, or put off", job_id)
         return
     lease_ends_at = time.monotonic() + settings.INFERENCE_TIMEOUT_S + settings.LEASE_GRACE_S
     # One call takes a minute and a connection serves thousands: give it back before the wait.
@@ -63,11 +63,19 @@ def run(job_id: UUID) -> None:
         is_written = _write(lambda: _finish(held, outcome), held, lease_ends_at)
     except Exception as error:  # noqa: BLE001  # the edge: whatever it is, the job must end
         log_without_values(error, f"job {job_id} broke")
-        is_written = _write(
-            lambda: transitions.break_off(held, ErrorCode.INTERNAL_ERROR), held, lease_ends_at
-        )
+        is_written = _break_off(held, lease_ends_at)
     if not is_written:
         logger.warning("job %s had moved on; its late outcome was dropped", job_id)
+
+
+def _break_off(held: Claim, lease_ends_at: float) -> bool:
+    try:
+        return _write(
+            lambda: transitions.break_off(held, ErrorCode.INTERNAL_ERROR), held, lease_ends_at
+        )
+    except Exception as error:  # noqa: BLE001  # the edge: Celery would log its message
+        log_without_values(error, f"job {held.job_id} is left to the sweep")
+        return False
 
 
 def _ask(held: Claim) -> Completion | Failure:

@@ -22,7 +22,7 @@ from budgets.models import InferenceBudget
 from budgets.rows import Now, update_returning
 from reports import digests
 from reports.errors import ErrorCode, JobActive, JobFinished
-from reports.models import ReportJob, Status, queue_limit
+from reports.models import TERMINAL, ReportJob, Status, queue_limit
 
 if TYPE_CHECKING:
     from reports.models import JobQuerySet
@@ -112,7 +112,10 @@ def succeed(held: Claim, completion: Completion) -> bool:
         is_prompt_cut=usage is not None and _is_far_below(usage.prompt_tokens, held.prompt),
     )
     if moved and usage and used > held.token_estimate:
-        logger.warning(
+        # Where no limit is sent, a reservation covers the prompt alone and is often exceeded.
+        is_limited = settings.INFERENCE_MAX_OUTPUT_TOKENS > 0
+        logger.log(
+            logging.WARNING if is_limited else logging.INFO,
             "job %s: the provider used %d tokens of %d reserved",
             held.job_id,
             used,
@@ -201,13 +204,14 @@ def cancel(job: ReportJob) -> bool:
     A queued job gives its reservation back; a running one keeps it, since its call may be billed.
     False: it was cancelled before. Raises JobFinished when it ended otherwise.
     """
-    queued = ReportJob.objects.queued().filter(pk=job.pk)
-    if _end_failed(queued, Settlement.releasing(job), ErrorCode.CANCELLED):
-        return True
-    running = ReportJob.objects.running().filter(pk=job.pk)
-    if _end_failed(running, Settlement.keeping(job), ErrorCode.CANCELLED):
-        return True
-    if not ReportJob.objects.filter(pk=job.pk, error_code=ErrorCode.CANCELLED).exists():
+    rows = ReportJob.objects.filter(pk=job.pk)
+    # Again while it is not terminal: between the two a worker may have claimed it or put it off.
+    while rows.exclude(status__in=TERMINAL).exists():
+        if _end_failed(rows.queued(), Settlement.releasing(job), ErrorCode.CANCELLED):
+            return True
+        if _end_failed(rows.running(), Settlement.keeping(job), ErrorCode.CANCELLED):
+            return True
+    if not rows.filter(error_code=ErrorCode.CANCELLED).exists():
         raise JobFinished
     return False
 

@@ -32,6 +32,8 @@ BODY_TIMEOUT_S = 30
 # Read and thrown away past the limit, so that the client gets to read our answer.
 DRAIN_BYTES = 4 * 1024 * 1024
 UNPREFIXED = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
+HEALTH = "/healthz"
+ALIVE: Answer = 200, [(b"content-type", b"application/json")], b'{"status": "ok"}'
 
 threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="django")
 
@@ -54,6 +56,9 @@ async def application(scope: MutableMapping[str, Any], receive: Receive, send: S
     """Answer one HTTP request (ASGI 3)."""
     if scope["type"] != "http":
         return
+    if scope["path"].rstrip("/") == HEALTH and scope["method"] in {"GET", "HEAD"}:
+        await _send(send, ALIVE)  # also while every thread waits for a database that is away
+        return
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             body = await _gather(receive)
@@ -66,6 +71,10 @@ async def application(scope: MutableMapping[str, Any], receive: Receive, send: S
     else:
         loop = asyncio.get_running_loop()
         answer = await loop.run_in_executor(threads, _call_django, _environ(scope, body))
+    await _send(send, answer)
+
+
+async def _send(send: Send, answer: Answer) -> None:
     status, headers, content = answer
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content, "more_body": False})

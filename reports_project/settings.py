@@ -18,6 +18,8 @@ SECRET_KEY = (
     if DEBUG
     else env.required("SECRET_KEY", hint="set it to a long random text, the same for every process")
 )
+# Keys of before: sessions and the hashes of erased prompts that they made stay good.
+SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.origins("CSRF_TRUSTED_ORIGINS")
 # Behind a proxy that ends TLS and sets X-Forwarded-Proto: redirects to https, secure cookies, HSTS.
@@ -115,6 +117,8 @@ TEMPLATES = [
 
 DATABASES = {"default": env.database("DATABASE_URL", fallback=VAR_DIR / "reports.sqlite3")}
 IS_POSTGRESQL = DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql"
+if not (IS_POSTGRESQL or env.text("DATABASE_URL")):
+    VAR_DIR.mkdir(mode=0o700, exist_ok=True)
 if IS_POSTGRESQL:
     DATABASES["default"]["OPTIONS"] = {
         "connect_timeout": 3,
@@ -127,7 +131,7 @@ else:
     DATABASES["default"]["OPTIONS"] = {
         # A writer that begins as a reader fails at once when another writes; this one waits.
         "transaction_mode": "IMMEDIATE",
-        "timeout": 20,
+        "timeout": 5,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -196,7 +200,12 @@ CELERY_BROKER_URL = REDIS_URL or "redis://127.0.0.1:6379/0"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {
+        "line": {
+            "()": "reports.logs.WithoutValues",
+            "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
+        }
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {

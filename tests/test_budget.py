@@ -12,7 +12,12 @@ from budgets.envelope import Envelope, estimate_tokens
 from budgets.models import InferenceBudget
 from reports import acceptance, transitions
 from reports.acceptance import Accepted
-from reports.errors import BudgetExhausted, ExceedsDailyBudget, TooManyActiveJobs
+from reports.errors import (
+    BudgetExhausted,
+    ExceedsDailyBudget,
+    TooManyActiveJobs,
+    Unavailable,
+)
 from reports.models import ReportJob
 from tests.support.expect import assert_nothing_written, assert_problem, body_of
 from tests.support.rows import budget, give_budget, job_in, today
@@ -192,7 +197,7 @@ def test_a_budget_row_that_is_a_day_ahead_never_goes_back(ada: Api):
     tomorrow = today() + timedelta(days=1)
     give_budget(ada.user, spent_tokens=0, day_utc=tomorrow)
 
-    with assert_nothing_written(), pytest.raises(acceptance.DayTurned):
+    with assert_nothing_written(), pytest.raises(Unavailable):
         accept(ada, 1)
 
 

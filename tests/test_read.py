@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import pytest
@@ -456,3 +458,10 @@ def test_pages_of_accepted_jobs_share_none(ada: Api, settings: Settings):
 
     newest_first = ReportJob.objects.order_by("-created_at", "-pk").values_list("pk", flat=True)
     assert listed == [str(pk) for pk in newest_first]
+
+
+@pytest.mark.parametrize("position", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_cursor_at_the_end_of_time_is_none_of_ours(ada: Api, position: str):
+    cursor = b64encode(urlencode({"p": position}).encode()).decode()
+
+    assert_problem(ada.get(f"/reports?{urlencode({'cursor': cursor})}"), 400, "invalid_request")

@@ -241,8 +241,9 @@ def test_without_usage_a_success_is_settled_by_estimate(
 
 
 def test_usage_above_the_reservation_is_booked_truthfully_and_logged(
-    ada: Api, caplog: pytest.LogCaptureFixture
+    ada: Api, caplog: pytest.LogCaptureFixture, settings: Settings
 ):
+    settings.INFERENCE_MAX_OUTPUT_TOKENS = 5
     give_budget(ada.user, daily_tokens=100, spent_tokens=80)
     job = job_in("running", user=ada.user)
     huge = Usage(2**31 - 1, 2**31 - 1)
