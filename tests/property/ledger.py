@@ -1,0 +1,113 @@
+"""The second book: what jobs and budgets must be, kept in plain Python and by other means.
+
+It never adds to or takes from a total: what a day has spent is counted anew from the jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from uuid import UUID
+
+CAP = 60
+MOST_ACTIVE = 3
+OUTPUT_TOKENS = 5
+
+
+@dataclass(slots=True)
+class Job:
+    """A job as it must be."""
+
+    job_id: UUID
+    user_id: int
+    key: str
+    prompt: str
+    reserved: int
+    day: date
+    status: str = "queued"
+    error_code: str = ""
+    charge: int | None = None  # once it ended
+    is_late: bool = False  # queued for too long
+    is_lost: bool = False  # its lease is over
+    is_old: bool = False  # its texts are out of retention
+    is_erased: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it still reserves."""
+        return self.status in ("queued", "running")
+
+    @property
+    def is_claimable(self) -> bool:
+        """Whether a worker may take it."""
+        return self.status == "queued" and not self.is_late
+
+    def end(self, status: str, error_code: str = "", *, charge: int) -> None:
+        """End it."""
+        assert self.is_active
+        self.status, self.error_code, self.charge = status, error_code, charge
+
+
+@dataclass(slots=True)
+class Budget:
+    """A user's allowance, and the last day on which something was reserved."""
+
+    cap: int
+    day: date
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All jobs and budgets of one run."""
+
+    today: date
+    jobs: list[Job] = field(default_factory=list)
+    budgets: dict[int, Budget] = field(default_factory=dict)
+
+    def of(self, user_id: int) -> Iterator[Job]:
+        """One user's jobs."""
+        return (job for job in self.jobs if job.user_id == user_id)
+
+    def spent(self, user_id: int, day: date) -> int:
+        """What a day is charged with: reservations of active jobs, charges of ended ones."""
+        of_the_day = (job for job in self.of(user_id) if job.day == day)
+        return sum(job.reserved if job.charge is None else job.charge for job in of_the_day)
+
+    def active(self, user_id: int) -> int:
+        """How many jobs are queued or running."""
+        return sum(job.is_active for job in self.of(user_id))
+
+    def answer(self, user_id: int, key: str, prompt: str) -> str:
+        """How a POST must be answered now."""
+        for job in self.of(user_id):
+            if job.key == key:
+                return "replayed" if job.prompt == prompt else "idempotency_key_reused"
+        budget = self.budgets.get(user_id, Budget(CAP, self.today))
+        if reservation(prompt) > budget.cap:
+            return "exceeds_daily_budget"
+        if self.spent(user_id, self.today) + reservation(prompt) > budget.cap:
+            return "budget_exhausted"
+        if self.active(user_id) >= MOST_ACTIVE:
+            return "too_many_active_jobs"
+        return "accepted"
+
+    def accept(self, user_id: int, key: str, prompt: str, job_id: UUID) -> None:
+        """Note an accepted job."""
+        self.jobs.append(Job(job_id, user_id, key, prompt, reservation(prompt), self.today))
+        self.budgets.setdefault(user_id, Budget(CAP, self.today)).day = self.today
+
+    def midnight(self) -> None:
+        """Everything so far was yesterday."""
+        for job in self.jobs:
+            job.day -= timedelta(days=1)
+        for budget in self.budgets.values():
+            budget.day -= timedelta(days=1)
+
+
+def reservation(prompt: str) -> int:
+    """What a prompt reserves."""
+    return max(1, len(prompt) // 4) + OUTPUT_TOKENS
