@@ -9,9 +9,13 @@ from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.core.paginator import Paginator
 
+from reports import transitions
+from reports.errors import JobFinished
 from reports.models import CANONICAL_UUID, ReportJob
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
@@ -63,7 +67,7 @@ class ReportJobAdmin(BaseAdmin):
     paginator = BoundedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    actions = None
+    actions = ("cancel", "fail_as_lost")
     fields = (
         ("id", "owner"),
         "idempotency_key",
@@ -79,6 +83,23 @@ class ReportJobAdmin(BaseAdmin):
         "erased_at",
     )
     readonly_fields = ("owner",)
+
+    @admin.action(description="Cancel", permissions=["act"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> None:
+        """End jobs early: free while they wait, else with their reservation kept."""
+        moved = sum(_is_moved(transitions.cancel, job) for job in queryset)
+        self.message_user(request, f"{moved} cancelled; the others had ended before.")
+
+    @admin.action(description="Fail as worker_lost, whatever the lease says", permissions=["act"])
+    def fail_as_lost(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> None:
+        """End running jobs whose worker is known to be gone, before their lease runs out."""
+        moved = sum(_is_moved(transitions.give_up, job) for job in queryset)
+        self.message_user(request, f"{moved} failed as lost; the others were not running.")
+
+    def has_act_permission(self, request: HttpRequest) -> bool:
+        """Whether an operator may end jobs: the permission to change them, though no form does."""
+        user = request.user
+        return user.is_active and user.is_staff and user.has_perm("reports.change_reportjob")
 
     @admin.display(description="user")
     def owner(self, job: ReportJob) -> str:
@@ -115,4 +136,11 @@ class ReportJobAdmin(BaseAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: ReportJob | None = None) -> bool:
         """Never: its key would be free again, and its tokens unaccounted for."""
+        return False
+
+
+def _is_moved(act: Callable[[ReportJob], bool], job: ReportJob) -> bool:
+    try:
+        return act(job)
+    except JobFinished:
         return False

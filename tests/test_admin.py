@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -254,3 +254,55 @@ def test_budgets_are_found_by_user(operator: Client, ada: Api, bob: Api):
 
     assert "111" in words
     assert "222" not in words
+
+
+def act(client: Client, action: str, *jobs: ReportJob) -> Answer:
+    """Choose jobs in the list and run an action on them."""
+    form = {"action": action, "_selected_action": [str(job.pk) for job in jobs]}
+    return client.post(JOBS, form, follow=True)
+
+
+def test_an_operator_cancels_jobs_and_is_told_how_many(operator: Client, ada: Api):
+    queued, running = (job_in(status, user=ada.user) for status in ("queued", "running"))
+    ended = job_in("succeeded", user=ada.user)
+    spent: Any = budget(ada.user)["spent_tokens"]
+
+    response = act(operator, "cancel", queued, running, ended)
+
+    assert "2 cancelled" in html.read(response).words
+    for job in (queued, running, ended):
+        job.refresh_from_db()
+    assert (queued.error_code, running.error_code, ended.status) == (
+        "cancelled",
+        "cancelled",
+        "succeeded",
+    )
+    assert budget(ada.user)["spent_tokens"] == spent - queued.token_estimate
+
+
+def test_an_operator_fails_a_job_whose_worker_is_gone(operator: Client, ada: Api):
+    running, queued = (job_in(status, user=ada.user) for status in ("running", "queued"))
+
+    response = act(operator, "fail_as_lost", running, queued)
+
+    assert "1 failed as lost" in html.read(response).words
+    running.refresh_from_db()
+    queued.refresh_from_db()
+    assert (running.status, running.error_code, queued.status) == (
+        "failed",
+        "worker_lost",
+        "queued",
+    )
+
+
+def test_who_may_only_look_ends_no_job(ada: Api):
+    watcher = get_user_model().objects.create_user("watcher", is_staff=True)
+    watcher.user_permissions.add(Permission.objects.get(codename="view_reportjob"))
+    client = Client(headers={"Accept": "text/html"})
+    client.force_login(watcher)
+    job = job_in("running", user=ada.user)
+
+    act(client, "cancel", job)
+
+    job.refresh_from_db()
+    assert job.status == "running"

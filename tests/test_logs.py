@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING, Any, Never
 
 import pytest
 from django.conf import settings as configured
@@ -27,9 +27,9 @@ CANARY = "the prompt of a canary"
 def log(tmp_path) -> Generator[list[str]]:
     """Every line as the product's own handler writes it."""
     lines: list[str] = []
-    formatter = import_string(configured.LOGGING["formatters"]["line"]["()"])
+    line: Any = configured.LOGGING["formatters"]
     handler = logging.StreamHandler()
-    handler.setFormatter(formatter(configured.LOGGING["formatters"]["line"]["format"]))
+    handler.setFormatter(import_string(line["line"]["()"])(line["line"]["format"]))
     handler.emit = lambda record: lines.append(handler.format(record))  # type: ignore[method-assign]
     logging.getLogger().addHandler(handler)
     yield lines
