@@ -76,6 +76,14 @@ def test_the_quoted_form_is_the_same_key(ada: Api):
 
 
 @pytest.mark.django_db
+def test_a_replay_finds_the_askers_own_job(ada: Api, bob: Api):
+    job_in("succeeded", user=bob.user, idempotency_key="k", prompt="another", age_s=60)
+    job = job_in("queued", user=ada.user, idempotency_key="k", prompt="hello")
+
+    assert_replays(ada.post("hello", key="k"), job)
+
+
+@pytest.mark.django_db
 def test_an_erased_job_still_knows_its_prompt(ada: Api):
     job = job_in("succeeded", user=ada.user, idempotency_key="k", prompt="hello")
     assert ada.request("DELETE", f"/reports/{job.pk}").status_code == 204
