@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from base64 import b64decode
 from collections import Counter
 from datetime import timedelta
@@ -24,6 +25,7 @@ from tests.system.parts import SOON_S, all_end, called, endings, ids, is_running
 
 if TYPE_CHECKING:
     import redis
+    from pytest_django import Settings
 
     from tests.support.clients import Api
     from tests.support.processes import Processes
@@ -145,7 +147,7 @@ def test_a_message_delivered_again_while_its_job_runs_ends_quietly(
     jobs = queued(ada)
     stand_in.wait_for_calls(1, limit_s=SOON_S)
 
-    until(lambda: any("not claimed" in worker.said() for worker in workers), within_s=60)
+    until(lambda: any("cannot be claimed now" in worker.said() for worker in workers), within_s=60)
     stand_in.release()
 
     all_end(jobs, "succeeded")
@@ -196,3 +198,19 @@ def test_a_lost_message_among_a_backlog_that_stands_still_is_published_in_the_en
         sweep.sweep()
 
     assert messages(broker)[str(forgotten[0].pk)] == 1
+
+
+def test_a_pass_publishes_for_one_interval_at_most(
+    transactional_db: None, broker: redis.Redis, ada: Api, settings: Settings
+):
+    settings.SWEEP_INTERVAL_S = 0.05
+    queued(ada, 150, is_published=False)
+    began = time.monotonic()
+
+    first = sweep.sweep().republished
+    took_s = time.monotonic() - began
+
+    assert 0 < first < 150
+    assert took_s < 5
+    until(sweep.sweep, lambda swept: swept.republished == 0, within_s=SOON_S)
+    assert broker.llen("jobs") == 150
