@@ -91,7 +91,7 @@ class Processes:
     def beat(self, **variables: str) -> Process:
         """A beat whose clock runs."""
         process = self.start("beat", **variables)
-        self.wait(process, lambda: _handles_sigterm(process.pid))
+        self.wait(process, lambda: _is_connected(process.pid))
         return process
 
     def start(self, name: str, **variables: str) -> Process:
@@ -192,11 +192,10 @@ def database_url() -> str:
     return urlsplit(url)._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
 
 
-def _handles_sigterm(pid: int) -> bool:
-    """Whether it would end well: beat says nothing when it starts."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
-    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+def _is_connected(pid: int) -> bool:
+    """Whether it talks to the broker: a beat says nothing, and until then cannot end well."""
+    sockets = psutil.Process(pid).net_connections(kind="tcp")
+    return any(socket.status == psutil.CONN_ESTABLISHED for socket in sockets)
 
 
 def _is_ok(url: str) -> bool:
