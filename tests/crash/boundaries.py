@@ -23,6 +23,7 @@ from django.db.backends.signals import connection_created
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+AFTER = "after"
 LONGEST_LABEL = 72
 # Commands to the broker that change nothing there; a client sends many of them as it connects.
 HARMLESS = frozenset(("AUTH", "CLIENT", "HELLO", "INFO", "LLEN", "PING", "SELECT", "SMEMBERS"))
@@ -34,6 +35,11 @@ class Boundary(NamedTuple):
     thread: str
     n: int
     label: str
+
+    @property
+    def is_after(self) -> bool:
+        """Whether it lies behind something, rather than before it."""
+        return self.label.startswith(AFTER)
 
 
 class Recorder:
@@ -62,7 +68,7 @@ class Recorder:
         try:
             yield
         finally:
-            self.reach(f"after {label}")
+            self.reach(f"{AFTER} {label}")
 
 
 def watch(recorder: Recorder) -> None:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 VENDORS = ["sqlite"] if os.environ.get("TEST_DATABASE") == "sqlite" else ["postgresql", "sqlite"]
 
-killed = pytest.StashKey[dict[tuple[str, str], int]]()
+Report = dict[tuple[str, str], tuple[int, int]]
+key = pytest.StashKey[Report]()
 
 
 @pytest.fixture(scope="session")
@@ -28,25 +29,22 @@ def lanes(tmp_path_factory: pytest.TempPathFactory) -> Generator[list[Lane]]:
 
 
 @pytest.fixture
-def report(pytestconfig: pytest.Config) -> dict[tuple[str, str], int]:
-    """Where a test notes at how many boundaries of a scenario it killed; printed at the end."""
-    return pytestconfig.stash.setdefault(killed, {})
+def report(pytestconfig: pytest.Config) -> Report:
+    """By database and scenario: boundaries found, and places killed at and survived."""
+    return pytestconfig.stash.setdefault(key, {})
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say how many boundaries were found, killed at and survived."""
-    counts = config.stash.get(killed, {})
-    if not counts:
+    """Print the report."""
+    report = config.stash.get(key, {})
+    if not report:
         return
-    terminalreporter.section("crash sweep: boundaries found, each killed at and survived")
-    vendors = sorted({vendor for vendor, _ in counts})
-    for name in dict.fromkeys(name for _, name in counts):
-        each = (
-            f"{vendor} {counts[vendor, name]:3}" for vendor in vendors if (vendor, name) in counts
-        )
-        terminalreporter.write_line(f"{name:18} {'  '.join(each)}")
-    for vendor in vendors:
-        total = sum(count for (of, _), count in counts.items() if of == vendor)
-        terminalreporter.write_line(f"{'together':18} {vendor} {total:3}")
+    terminalreporter.section("crash sweep: boundaries found, places killed at and survived")
+    for vendor in sorted({vendor for vendor, _ in report}):
+        rows = {name: counts for (of, name), counts in sorted(report.items()) if of == vendor}
+        for name, (found, survived) in rows.items():
+            terminalreporter.write_line(f"{vendor:10}  {name:16} {found:4} {survived:4}")
+        found, survived = (sum(counts) for counts in zip(*rows.values(), strict=True))
+        terminalreporter.write_line(f"{vendor:10}  {'together':16} {found:4} {survived:4}")

@@ -46,7 +46,7 @@ def recover(scenario: Scenario, api: Api) -> dict[str, Any]:
         sweep.sweep()
         _deliver(_messages())
     _deliver(list(ReportJob.objects.values_list("pk", flat=True)))
-    problems = [*_problems(terminal, waiting)]
+    problems = [*_problems(scenario, terminal, waiting)]
     return {"problems": problems, "called": [str(pk) for pk in waiting]}
 
 
@@ -71,6 +71,7 @@ def _messages() -> list[UUID]:
 def _let_time_pass() -> None:
     ReportJob.objects.running().update(lease_expires_at=Now() - timedelta(seconds=1))
     ReportJob.objects.queued().update(publish_again_at=Now())
+    ReportJob.objects.filter(try_after__isnull=False).update(try_after=Now())
 
 
 def _terminal_rows() -> dict[UUID, dict[str, Any]]:
@@ -78,12 +79,16 @@ def _terminal_rows() -> dict[UUID, dict[str, Any]]:
     return {row["id"]: {n: v for n, v in row.items() if n not in ERASABLE} for row in rows}
 
 
-def _problems(terminal: dict[UUID, dict[str, Any]], waiting: set[UUID]) -> Iterator[str]:
+def _problems(
+    scenario: Scenario, terminal: dict[UUID, dict[str, Any]], waiting: set[UUID]
+) -> Iterator[str]:
     yield from (str(fault) for fault in invariants.check())
     jobs = list(ReportJob.objects.all())
     if len(jobs) != 1:
         yield f"{len(jobs)} rows where one request was made"
     for job in jobs:
+        if job.attempts > scenario.most_calls:
+            yield f"claimed {job.attempts} times: {job}"
         if not job.is_terminal:
             yield f"not terminal after two sweeps: {job}"
         if job.pk in waiting and job.error_code in (ErrorCode.WORKER_LOST, ErrorCode.QUEUE_EXPIRED):

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 PROMPT = "a prompt that is interrupted"
 KEY = "crash-key"
 TEXT = Answer.of({"text": "an answer", "usage": {"prompt_tokens": 5, "completion_tokens": 6}})
-REFUSAL = Answer(b"{}", status=503)
+REFUSAL = Answer(b"{}", status=500)
+BUSY = Answer(b"{}", status=429, headers={"Retry-After": "7"})  # it certainly did no work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,8 @@ class Scenario:
     act: Callable[[Api], object]
     ends_as: str
     by_client: bool = False  # who got no answer sends the same request again
-    answer: Answer = TEXT
+    answers: tuple[Answer, ...] = (TEXT,)
+    most_calls: int = 1
 
 
 def queued(api: Api, *, age_s: float = 0) -> ReportJob:
@@ -105,7 +107,10 @@ SCENARIOS = {
     "replay": Scenario(prepare=queued, act=post, ends_as="queued", by_client=True),
     "run, succeeds": Scenario(prepare=queued, act=run, ends_as="succeeded"),
     "run, fails": Scenario(
-        prepare=queued, act=run, ends_as=failed(ErrorCode.PROVIDER_5XX), answer=REFUSAL
+        prepare=queued, act=run, ends_as=failed(ErrorCode.PROVIDER_5XX), answers=(REFUSAL,)
+    ),
+    "run, put off": Scenario(
+        prepare=queued, act=run, ends_as="queued", answers=(BUSY, TEXT), most_calls=2
     ),
     "run again": Scenario(prepare=running, act=run, ends_as="running"),
     "cancel queued": Scenario(
