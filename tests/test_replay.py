@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 
 from budgets.models import InferenceBudget
 from reports import acceptance, transitions
@@ -200,6 +200,14 @@ def test_two_prompts_at_once_have_one_winner(ada: Api):
             assert isinstance(answer, KeyReused), answer
     assert budget(ada.user)["spent_tokens"] == job.token_estimate
     assert budget(ada.user)["active_jobs"] == 1
+
+
+@on_real_connections
+def test_a_clash_that_is_not_about_the_key_is_no_replay(ada: Api):
+    nobody = ada.user_id + 1
+
+    with assert_nothing_written(), pytest.raises(IntegrityError):
+        acceptance.accept(nobody, key="k", prompt="hello")
 
 
 @needs_postgresql
