@@ -35,6 +35,7 @@ def recover(scenario: Scenario, api: Api) -> dict[str, Any]:
     A message may be delivered twice at any time, so what a dead worker held comes back at once,
     and every job's comes once more in the end.
     """
+    problems = [f"at once: {fault}" for fault in invariants.check()]
     if scenario.by_client:
         scenario.act(api)
     terminal = _terminal_rows()
@@ -46,7 +47,7 @@ def recover(scenario: Scenario, api: Api) -> dict[str, Any]:
         sweep.sweep()
         _deliver(_messages())
     _deliver(list(ReportJob.objects.values_list("pk", flat=True)))
-    problems = [*_problems(scenario, terminal, waiting)]
+    problems += _problems(scenario, terminal, waiting)
     return {"problems": problems, "called": [str(pk) for pk in waiting]}
 
 

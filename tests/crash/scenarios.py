@@ -13,7 +13,7 @@ from reports import dispatch, sweep, tasks
 from reports.errors import ErrorCode
 from reports.models import ReportJob, Status
 from tests.support.provider import Answer
-from tests.support.rows import job_in
+from tests.support.rows import give_budget, job_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,10 @@ def failed(code: ErrorCode) -> str:
 
 
 SCENARIOS = {
-    "accept": Scenario(prepare=lambda _: None, act=post, ends_as="queued", by_client=True),
+    "accept": Scenario(
+        prepare=lambda api: give_budget(api.user), act=post, ends_as="queued", by_client=True
+    ),
+    "accept, first": Scenario(prepare=lambda _: None, act=post, ends_as="queued", by_client=True),
     "replay": Scenario(prepare=queued, act=post, ends_as="queued", by_client=True),
     "run, succeeds": Scenario(prepare=queued, act=run, ends_as="succeeded"),
     "run, fails": Scenario(
