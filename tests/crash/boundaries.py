@@ -7,13 +7,15 @@ boundary without anybody naming it.
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import socket
 import threading
 from collections import Counter
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 AFTER = "after"
+HAND_OVER = "hand over a job id"
 LONGEST_LABEL = 72
 # Commands to the broker that change nothing there; a client sends many of them as it connects.
 HARMLESS = frozenset(("AUTH", "CLIENT", "HELLO", "INFO", "LLEN", "PING", "SELECT", "SMEMBERS"))
@@ -76,6 +79,7 @@ def watch(recorder: Recorder) -> None:
     _watch_statements(recorder)
     _watch_transactions(recorder)
     _watch_sockets(recorder)
+    _watch_hand_overs(recorder)
 
 
 def _watch_statements(recorder: Recorder) -> None:
@@ -132,6 +136,15 @@ def _watch_sockets(recorder: Recorder) -> None:
         _wrap(socket.socket, name, sending)
     for name in ("recv", "recv_into"):
         _wrap(socket.socket, name, receiving)
+
+
+def _watch_hand_overs(recorder: Recorder) -> None:
+    """A job id that one thread leaves to another: a promise that lives in memory only."""
+
+    def putting(_: queue.Queue[Any], item: Any, *__: Any) -> AbstractContextManager[None]:
+        return recorder.around(HAND_OVER) if isinstance(item, UUID) else nullcontext()
+
+    _wrap(queue.Queue, "put", putting)
 
 
 def _port(sock: socket.socket) -> int | None:

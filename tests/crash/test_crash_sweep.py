@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.boundaries import Boundary
+from tests.crash.boundaries import HAND_OVER, Boundary
 from tests.crash.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
@@ -27,6 +27,16 @@ def test_death_at_any_boundary_loses_nothing_and_doubles_nothing(name, lanes, re
         assert boundaries, lane.vendor
         assert problems == {}, lane.vendor
         report[lane.vendor, name] = len(boundaries), len(_places(boundaries))
+
+
+def test_an_id_is_published_only_once_its_row_is_committed(lanes):
+    for lane in lanes:
+        labels = [boundary.label for boundary in _undisturbed(lane, "accept")]
+
+        committed = labels.index("after COMMIT")
+        assert f"before {HAND_OVER}" in labels[committed:]
+        assert not [label for label in labels[:committed] if HAND_OVER in label]
+        assert not [label for label in labels[:committed] if "broker" in label]
 
 
 def _sweep(lane: Lane, name: str) -> tuple[list[Boundary], dict[Boundary, list[str]]]:
