@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from uuid import UUID
+
+Thing = TypeVar("Thing")
 
 CAP = 60
 MOST_ACTIVE = 3
@@ -30,7 +32,9 @@ class Job:
     day: date
     status: str = "queued"
     error_code: str = ""
+    claim_id: UUID | None = None  # of the claim that may finish it
     charge: int | None = None  # once it ended
+    is_put_off: bool = False  # queued again, for a later try
     is_late: bool = False  # queued for too long
     is_lost: bool = False  # its lease is over
     is_old: bool = False  # its texts are out of retention
@@ -44,12 +48,12 @@ class Job:
     @property
     def is_claimable(self) -> bool:
         """Whether a worker may take it."""
-        return self.status == "queued" and not self.is_late
+        return self.status == "queued" and not self.is_late and not self.is_put_off
 
     def end(self, status: str, error_code: str = "", *, charge: int) -> None:
         """End it."""
         assert self.is_active
-        self.status, self.error_code, self.charge = status, error_code, charge
+        self.status, self.error_code, self.charge, self.claim_id = status, error_code, charge, None
 
 
 @dataclass(slots=True)
@@ -111,3 +115,8 @@ class Ledger:
 def reservation(prompt: str) -> int:
     """What a prompt reserves."""
     return max(1, len(prompt) // 4) + OUTPUT_TOKENS
+
+
+def recent(things: Sequence[Thing], one: int) -> Thing:
+    """One of the last few, where something still happens."""
+    return things[-1 - one % len(things)]
