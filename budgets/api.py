@@ -8,6 +8,7 @@ from rest_framework.exceptions import NotAuthenticated
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from budgets.envelope import rfc3339
 from budgets.models import InferenceBudget
 
 if TYPE_CHECKING:
@@ -45,5 +46,5 @@ def as_json(envelope: Envelope) -> dict[str, object]:
         "spent_tokens": envelope.spent_tokens,
         "remaining_tokens": envelope.remaining_tokens,
         "day_utc": envelope.day_utc.isoformat(),
-        "resets_at": envelope.resets_at.isoformat().replace("+00:00", "Z"),
+        "resets_at": rfc3339(envelope.resets_at),
     }

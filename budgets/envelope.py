@@ -14,6 +14,11 @@ def estimate_tokens(text: str) -> int:
     return max(1, len(text) // 4)
 
 
+def rfc3339(moment: datetime) -> str:
+    """A UTC instant as the API writes it (RFC 3339)."""
+    return moment.isoformat().replace("+00:00", "Z")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """One UTC day of one user."""

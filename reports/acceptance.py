@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from budgets.envelope import Envelope, estimate_tokens
+from budgets.envelope import Envelope, estimate_tokens, rfc3339
 from budgets.models import InferenceBudget, unspent
 from budgets.rows import Now, UtcToday
 from reports import digests, dispatch
@@ -100,7 +100,7 @@ def _why_not(user_id: int, *, tokens: int, job: ReportJob) -> Exception:
         "requested_tokens": tokens,
         "remaining_tokens": envelope.remaining_tokens,
         "daily_tokens": envelope.daily_tokens,
-        "resets_at": envelope.resets_at.isoformat().replace("+00:00", "Z"),
+        "resets_at": rfc3339(envelope.resets_at),
     }
     if tokens > envelope.daily_tokens:
         return ExceedsDailyBudget(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from budgets.envelope import rfc3339
 from reports.errors import InvalidRequest, KeyInvalid, KeyMissing
 from reports.models import Status
 
@@ -115,4 +116,4 @@ def usage(job: ReportJob) -> dict[str, int] | None:
 
 def instant(moment: datetime | None) -> str | None:
     """An instant as RFC 3339 in UTC."""
-    return moment.isoformat().replace("+00:00", "Z") if moment else None
+    return rfc3339(moment) if moment else None

@@ -37,7 +37,7 @@ def complete(
     )
     if isinstance(answer, Failure):
         return answer
-    outcome = protocol.read(answer.status, answer.headers, answer.body)
+    outcome = protocol.read(answer.status, answer.body)
     if isinstance(outcome, Completion):
         return outcome
     return dataclasses.replace(

@@ -8,8 +8,6 @@ from reports.provider import reading, wording
 from reports.provider.outcome import Completion, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from reports.provider.outcome import ProviderConfig
 
 VERSION = "2023-06-01"  # the only one that its documentation names
@@ -41,9 +39,8 @@ class Anthropic:
             body["system"] = config.system_prompt
         return body
 
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion | Failure:
+    def read(self, status: int, body: bytes) -> Completion | Failure:
         """Read the text blocks; thinking and tool calls are not shown."""
-        del headers
         answer = reading.an_object(status, body)
         if isinstance(answer, Failure):
             return answer

@@ -27,7 +27,7 @@ class WireProtocol(Protocol):
     def build(self, prompt: str, config: ProviderConfig) -> dict[str, object]:
         """Build the body of the request."""
 
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion | Failure:
+    def read(self, status: int, body: bytes) -> Completion | Failure:
         """Read an answer; the detail of a Failure is not yet safe to show."""
 
 
@@ -47,9 +47,8 @@ class Prompt(BearerKey):
         del config
         return {"prompt": prompt}
 
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion | Failure:
+    def read(self, status: int, body: bytes) -> Completion | Failure:
         """Read `text`."""
-        del headers
         answer = reading.an_object(status, body)
         if isinstance(answer, Failure):
             return answer
@@ -76,9 +75,8 @@ class OpenAI(BearerKey):
             body[config.max_tokens_field] = config.max_output_tokens
         return body
 
-    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Completion | Failure:
+    def read(self, status: int, body: bytes) -> Completion | Failure:
         """Read the first choice."""
-        del headers
         answer = reading.an_object(status, body)
         if isinstance(answer, Failure):
             return answer

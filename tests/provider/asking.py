@@ -33,7 +33,7 @@ def ask(url, prompt="a prompt", *, call=None, **changes):
 
 def read(protocol, value, *, status=200):
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return PROTOCOLS[protocol].read(status, {}, body)
+    return PROTOCOLS[protocol].read(status, body)
 
 
 def count_threads(name):
