@@ -95,7 +95,10 @@ class ApiErrorsMiddleware:
         response = self.get_response(request)
         is_error = response.status_code >= 400 and _is_page(response)
         if is_error and _is_program(request):
-            return _problem(BY_STATUS.get(response.status_code, errors.ServerError)())
+            refusal = BY_STATUS.get(response.status_code, errors.ServerError)()
+            if "Allow" in response.headers:  # which belongs to every 405 (RFC 9110 section 15.5.6)
+                refusal.headers["Allow"] = response.headers["Allow"]
+            return _problem(refusal)
         return response
 
 

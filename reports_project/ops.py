@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_safe
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -27,12 +28,14 @@ _last: tuple[float, bool, bool] = (-REMEMBERED_S, False, False)
 
 
 @csrf_exempt
+@require_safe
 def healthz(_request: HttpRequest) -> JsonResponse:
     """200 while the process serves; it asks nobody else."""
     return JsonResponse({"status": "ok"})
 
 
 @csrf_exempt
+@require_safe
 def readyz(_request: HttpRequest) -> HttpResponse:
     """200 when database, broker and a worker answer, else 503; a line of JSON for each of them."""
     is_broker_reachable, is_worker_seen = _broker_and_worker()

@@ -108,6 +108,15 @@ def test_an_unknown_path_of_the_api_is_a_problem_to_everybody(path: str, accept:
         assert response.headers["Cache-Control"] == "private, no-cache"
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_check_is_only_read(path: str, method: str):
+    response = Client(enforce_csrf_checks=True).generic(method, path)
+
+    assert assert_problem(response, 405, "method_not_allowed") == {}
+    assert response.headers["Allow"] == "GET, HEAD"
+
+
 def test_an_unknown_path_is_a_problem_to_a_program_and_a_page_to_a_browser():
     program = Client().get("/nothing/here")
     browser = Client().get("/nothing/here", headers={"Accept": HTML})
