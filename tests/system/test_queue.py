@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from tests.support.provider import Provider
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
-# A worker whose broker takes a message for lost while its job still runs.
+# A worker whose broker takes a message for lost while its job still runs, and that looks for such
+# messages every second: by default it looks ten seconds after its start and then every hundred.
 IMPATIENT_WORKER = """
 from reports_project.celery import app
-app.conf.broker_transport_options["visibility_timeout"] = 1
+app.conf.broker_transport_options.update(
+    visibility_timeout=1, unacked_restore_interval=1, unacked_restore_throttle=1
+)
 app.worker_main("worker --pool threads --concurrency 4 --queues jobs --loglevel INFO".split())
 """
 
