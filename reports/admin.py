@@ -1,44 +1,34 @@
-"""Operators look at jobs here; history is never edited, and texts are not shown."""
+"""Operators look at jobs here; history is never edited, and each look at texts is on record."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from django.contrib import admin
-from django.contrib.auth import get_user_model
-from django.core.paginator import Paginator
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.template.response import TemplateResponse
+from django.utils.html import format_html
 
-from reports import transitions
-from reports.errors import JobFinished
-from reports.models import CANONICAL_UUID, ReportJob
+from reports import operating
+from reports.finding import BoundedPaginator, CodeFilter, DayFilter, KnownChoices, search
+from reports.models import ReportJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from django.contrib.auth.models import User
     from django.db.models import QuerySet
-    from django.http import HttpRequest
+    from django.http import HttpRequest, HttpResponse
+    from django.utils.safestring import SafeString
+
+    from reports.operating import Act
 
     BaseAdmin = admin.ModelAdmin[ReportJob]
-    BasePaginator = Paginator[ReportJob]
 else:  # generic for the type checker only
     BaseAdmin = admin.ModelAdmin
-    BasePaginator = Paginator
 
-# A full count of a large table takes seconds, and nobody turns to its last page.
-COUNTED = 2000
-
-
-class BoundedPaginator(BasePaginator):
-    """Pages of the newest rows; how many there are in all stays unknown."""
-
-    limit = COUNTED
-    object_list: QuerySet[ReportJob]
-
-    @cached_property
-    def count(self) -> int:
-        """How many rows there are, up to the limit."""
-        return self.object_list.order_by()[: self.limit].count()
+TEXTS = ("prompt", "result_text")
+# Filters of the list. Any other look-up could guess at a prompt, or read the whole table.
+LOOKUPS = frozenset({"status__exact", "error_code__exact", DayFilter.parameter_name})
+SHOWN_BEFORE_ACTING = 20
 
 
 @admin.register(ReportJob)
@@ -48,14 +38,14 @@ class ReportJobAdmin(BaseAdmin):
     list_display = (
         "id",
         "owner",
-        "status",
+        "state",
         "error_code",
         "http_status",
         "token_estimate",
         "created_at",
         "finished_at",
     )
-    list_filter = ("status", "error_code")
+    list_filter = (("status", KnownChoices), ("error_code", CodeFilter), DayFilter)
     list_per_page = 100
     # Users are fetched for the rows of a page, by one statement of their own, and never joined.
     list_select_related = ()
@@ -67,7 +57,7 @@ class ReportJobAdmin(BaseAdmin):
     paginator = BoundedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    actions = ("cancel", "fail_as_lost")
+    actions = ("cancel", "fail_as_lost", "publish_again", "erase")
     fields = (
         ("id", "owner"),
         "idempotency_key",
@@ -82,49 +72,136 @@ class ReportJobAdmin(BaseAdmin):
         ("publish_again_at", "republished"),
         "erased_at",
     )
-    readonly_fields = ("owner",)
+    readonly_fields = ("owner", "prompt_as_sent", "text_as_answered", "texts")
 
-    @admin.action(description="Cancel", permissions=["act"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> None:
+    @admin.action(description="Cancel…", permissions=["act"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> HttpResponse | None:
         """End jobs early: free while they wait, else with their reservation kept."""
-        moved = sum(_is_moved(transitions.cancel, job) for job in queryset)
-        self.message_user(request, f"{moved} cancelled; the others had ended before.")
+        return self._ask_then_act(request, queryset, operating.CANCEL)
 
-    @admin.action(description="Fail as worker_lost, whatever the lease says", permissions=["act"])
-    def fail_as_lost(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> None:
+    @admin.action(description="Fail as worker_lost, whatever the lease says…", permissions=["act"])
+    def fail_as_lost(
+        self, request: HttpRequest, queryset: QuerySet[ReportJob]
+    ) -> HttpResponse | None:
         """End running jobs whose worker is known to be gone, before their lease runs out."""
-        moved = sum(_is_moved(transitions.give_up, job) for job in queryset)
-        self.message_user(request, f"{moved} failed as lost; the others were not running.")
+        return self._ask_then_act(request, queryset, operating.FAIL_AS_LOST)
+
+    @admin.action(description="Publish again", permissions=["act"])
+    def publish_again(
+        self, request: HttpRequest, queryset: QuerySet[ReportJob]
+    ) -> HttpResponse | None:
+        """Hand queued jobs to the broker now, before the sweep takes their messages for lost."""
+        return self._ask_then_act(request, queryset, operating.PUBLISH_AGAIN)
+
+    @admin.action(description="Erase prompts and texts…", permissions=["erase"])
+    def erase(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> HttpResponse | None:
+        """Erase the texts of jobs that have ended."""
+        return self._ask_then_act(request, queryset.defer(None), operating.ERASE)
+
+    def _ask_then_act(
+        self, request: HttpRequest, queryset: QuerySet[ReportJob], act: Act
+    ) -> HttpResponse | None:
+        is_confirmed = "confirmed" in request.POST
+        if is_confirmed:  # of the jobs that were shown, also where a filter finds them no more
+            chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)
+            queryset = self.model.objects.filter(pk__in=chosen).order_by("-pk")
+        jobs = list(queryset[: operating.MOST_JOBS + 1])
+        if act.warning and not is_confirmed:
+            return self._ask(request, jobs, act)
+        words = operating.carry_out(act, jobs, operator=_operator(request))
+        level = messages.WARNING if words.startswith("0 ") else messages.SUCCESS
+        self.message_user(request, words, level)
+        return None
+
+    def _ask(self, request: HttpRequest, jobs: list[ReportJob], act: Act) -> TemplateResponse:
+        asked = jobs[: operating.MOST_JOBS]
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Are you sure? {len(asked)} {'job is' if len(asked) == 1 else 'jobs are'} "
+            f"to be {act.done}",
+            "opts": self.opts,
+            "act": act,
+            "jobs": asked[:SHOWN_BEFORE_ACTING],
+            "more": len(asked[SHOWN_BEFORE_ACTING:]),
+            "is_cut": len(jobs) > len(asked),
+            "job_ids": [job.pk for job in asked],
+            "checkbox": ACTION_CHECKBOX_NAME,
+        }
+        return TemplateResponse(request, "admin/reports/reportjob/ask.html", context)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """The page of one job. Where it shows the texts, the look is on record first."""
+        job: ReportJob = kwargs["obj"]
+        if self._shows_texts(request, job):
+            words = "looked at, with its texts"
+            operating.put_on_record(job, operator=_operator(request), words=words)
+        context["may_act"] = self.has_act_permission(request)
+        context["may_erase"] = self.has_erase_permission(request)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def get_fields(self, request: HttpRequest, obj: ReportJob | None = None) -> Any:
+        """The facts, and the texts or why they are not there."""
+        if obj is not None and self._shows_texts(request, obj):
+            return (*self.fields, "prompt_as_sent", "text_as_answered")
+        return (*self.fields, "texts")
+
+    def _shows_texts(self, request: HttpRequest, job: ReportJob) -> bool:
+        return not job.is_erased and request.user.has_perm("reports.view_text")
 
     def has_act_permission(self, request: HttpRequest) -> bool:
-        """Whether an operator may end jobs: the permission to change them, though no form does."""
-        user = request.user
-        return user.is_active and user.is_staff and user.has_perm("reports.change_reportjob")
+        """Whether an operator may move jobs: the permission to change them, though no form does."""
+        return _may(request, "change")
+
+    def has_erase_permission(self, request: HttpRequest) -> bool:
+        """Whether an operator may erase texts: the permission to delete, though no row ever is."""
+        return _may(request, "delete")
 
     @admin.display(description="user")
     def owner(self, job: ReportJob) -> str:
         """The name of the job's user."""
         return job.user.get_username()
 
+    @admin.display(description="status")
+    def state(self, job: ReportJob) -> str:
+        """The status, and whether the texts are gone."""
+        return f"{job.get_status_display()}{', erased' if job.is_erased else ''}"
+
+    @admin.display(description="prompt")
+    def prompt_as_sent(self, job: ReportJob) -> SafeString:
+        """The prompt, to the letter."""
+        return format_html('<pre class="job-text" dir="auto">{}</pre>', job.prompt)
+
+    @admin.display(description="text")
+    def text_as_answered(self, job: ReportJob) -> SafeString | None:
+        """The text, to the letter; none yet: a dash."""
+        if not job.result_text:
+            return None
+        return format_html('<pre class="job-text" dir="auto">{}</pre>', job.result_text)
+
+    @admin.display(description="prompt and text")
+    def texts(self, job: ReportJob) -> str:
+        """Why they are not shown."""
+        if job.is_erased:
+            return "Erased for good. A keyed hash of the prompt stays, so that its key collides."
+        return "Hidden. To see them takes a permission of its own, and each look is on record."
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[ReportJob]:
-        """Jobs without their texts, which are long and nobody's business here."""
-        rows = super().get_queryset(request).defer("prompt", "result_text", "prompt_digest")
+        """Jobs without their texts, which are long and nobody's business in a list."""
+        rows = super().get_queryset(request).defer(*TEXTS, "prompt_digest")
         return rows.prefetch_related("user")
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[ReportJob], search_term: str
     ) -> tuple[QuerySet[ReportJob], bool]:
-        """The job with this id, else this user's jobs, else those with this key; without a join."""
+        """The job, the user's jobs or the key's jobs; without a join."""
         term = search_term.strip()
-        if not term:
-            return queryset, False
-        if CANONICAL_UUID.fullmatch(term) and queryset.filter(pk=term).exists():
-            return queryset.filter(pk=term), False
-        users = get_user_model().objects
-        user_id = users.filter(username=term).values_list("pk", flat=True).first()
-        if user_id is not None:
-            return queryset.filter(user_id=user_id), False
-        return queryset.filter(idempotency_key=term), False
+        return (search(queryset, term) if term else queryset), False
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        """Whether the address may filter by this."""
+        return lookup in LOOKUPS
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Never: a job is born in `acceptance`."""
@@ -139,8 +216,10 @@ class ReportJobAdmin(BaseAdmin):
         return False
 
 
-def _is_moved(act: Callable[[ReportJob], bool], job: ReportJob) -> bool:
-    try:
-        return act(job)
-    except JobFinished:
-        return False
+def _may(request: HttpRequest, what: str) -> bool:
+    user = request.user
+    return user.is_active and user.is_staff and user.has_perm(f"reports.{what}_reportjob")
+
+
+def _operator(request: HttpRequest) -> User:
+    return cast("User", request.user)  # the admin lets nobody else in

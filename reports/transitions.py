@@ -185,13 +185,13 @@ def expire(job: ReportJob) -> bool:
     return _end_failed(rows, Settlement.releasing(job), ErrorCode.QUEUE_EXPIRED)
 
 
-def republish(job: ReportJob, *, again_after_s: float) -> bool:
+def republish(job: ReportJob, *, again_after_s: float, is_early: bool = False) -> bool:
     """Take the right to publish a queued job's id again; the next time is `again_after_s` from now.
 
-    False: another sweep took it, or the job is not queued any more.
+    An operator may do so early. False: a sweep took it, or no worker could claim the job now.
     """
-    rows = ReportJob.objects.unpublished().filter(pk=job.pk, republished=job.republished)
-    moved = rows.update(
+    rows = ReportJob.objects.claimable() if is_early else ReportJob.objects.unpublished()
+    moved = rows.filter(pk=job.pk, republished=job.republished).update(
         republished=F("republished") + 1,
         publish_again_at=Now() + timedelta(seconds=again_after_s),
     )

@@ -52,6 +52,11 @@ def republish(job: ReportJob) -> bool:
     return transitions.republish(job, again_after_s=60)
 
 
+def republish_early(job: ReportJob) -> bool:
+    """As an operator calls it."""
+    return transitions.republish(job, again_after_s=60, is_early=True)
+
+
 # Each with the right to move a job that is old enough for all of them.
 TRANSITIONS: dict[str, Callable[[ReportJob], Any]] = {
     "claim": lambda job: transitions.claim(job.pk),
@@ -63,6 +68,7 @@ TRANSITIONS: dict[str, Callable[[ReportJob], Any]] = {
     "give_up": transitions.give_up,
     "expire": transitions.expire,
     "republish": republish,
+    "republish_early": republish_early,
     "cancel": transitions.cancel,
     "erase": transitions.erase,
 }
@@ -72,6 +78,7 @@ MAY_MOVE = {
     ("queued", "expire"): "failed",
     ("queued", "cancel"): "failed",
     ("queued", "republish"): "queued",
+    ("queued", "republish_early"): "queued",
     ("running", "succeed"): "succeeded",
     ("running", "fail"): "failed",
     ("running", "postpone"): "queued",  # only with INFERENCE_MAX_ATTEMPTS
@@ -88,7 +95,7 @@ NOT_MOVED = {"cancel": (JobFinished,), "erase": (JobActive,)}
 
 def age_for(name: str) -> int:
     """Old rows can only end, and young ones only be claimed or put off; all leases have run out."""
-    return HOUR_S // 2 if name in {"claim", "postpone"} else HOUR_S + 1
+    return HOUR_S // 2 if name in {"claim", "postpone", "republish_early"} else HOUR_S + 1
 
 
 def answer_of(name: str, job: ReportJob) -> object:
@@ -390,6 +397,23 @@ def test_what_was_published_lately_is_not_republished(ada: Api):
 
     with assert_unchanged(job):
         assert republish(job) is False
+
+
+def test_an_operator_may_republish_what_was_published_lately_once(ada: Api):
+    job = job_in("queued", user=ada.user, age_s=1)
+
+    assert republish_early(job) is True
+    with assert_unchanged(job):
+        assert republish_early(job) is False
+
+
+def test_nobody_republishes_what_no_worker_may_claim(ada: Api):
+    late = job_in("queued", user=ada.user, age_s=HOUR_S + 1)
+    put_off = job_in("queued", user=ada.user, try_after=datetime.now(UTC) + timedelta(hours=1))
+
+    for job in (late, put_off):
+        with assert_unchanged(job):
+            assert republish_early(job) is False
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,116 @@
+"""How operators find jobs among millions: each list, filter and search is read by an index."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.auth import get_user_model
+from django.core.paginator import Paginator
+
+from reports.ids import lowest_at
+from reports.models import CANONICAL_UUID, ReportJob, Status
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+    from django.db.models import QuerySet
+    from django.http import HttpRequest
+
+    BasePaginator = Paginator[ReportJob]
+else:  # generic for the type checker only
+    BasePaginator = Paginator
+
+# A full count of a large table takes seconds, and nobody turns to its last page.
+COUNTED = 2000
+DAYS_OFFERED = 8
+# Days that an id can carry.
+FIRST_DAY, LAST_DAY = date(1970, 1, 2), date(9998, 12, 31)
+# The clock that makes ids is the web process's, the one that names days the database's.
+CLOCKS_APART = timedelta(hours=1)
+
+
+class BoundedPaginator(BasePaginator):
+    """Pages of the newest rows; how many there are in all stays unknown."""
+
+    limit = COUNTED
+    object_list: QuerySet[ReportJob]
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows there are, up to the limit."""
+        return self.object_list[: self.limit].count()
+
+
+class KnownChoices(admin.ChoicesFieldListFilter):
+    """A filter by the words that a column can hold, and by no other."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> QuerySet[ReportJob]:
+        """The rows with that word. Raises IncorrectLookupParameters for another."""
+        known = {value for value, _ in self.field.flatchoices}
+        if not known.issuperset(self.lookup_val or ()):
+            raise IncorrectLookupParameters
+        rows = super().queryset(request, queryset)
+        return queryset if rows is None else rows
+
+
+class CodeFilter(KnownChoices):
+    """By error code; only failures have one, and the index of failures is small."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> QuerySet[ReportJob]:
+        """The failures with that code."""
+        rows = super().queryset(request, queryset)
+        return rows.filter(status=Status.FAILED) if self.lookup_val else rows
+
+
+class DayFilter(admin.SimpleListFilter):
+    """By the UTC day whose budget carries the reservation; any day in the address will do."""
+
+    title = "day (UTC)"
+    parameter_name = "day"
+
+    def lookups(
+        self, request: HttpRequest, model_admin: ModelAdmin[ReportJob]
+    ) -> list[tuple[str, str]]:
+        """The last few days, and the one that is asked for."""
+        today = datetime.now(UTC).date()
+        days = [str(today - timedelta(days=ago)) for ago in range(DAYS_OFFERED)]
+        asked = self.value()
+        return [(day, day) for day in ([*days, asked] if asked and asked not in days else days)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> QuerySet[ReportJob]:
+        """The jobs of that day. Raises IncorrectLookupParameters for what is no day."""
+        value = self.value()
+        return queryset if value is None else of_day(queryset, _day(value))
+
+
+def of_day(queryset: QuerySet[ReportJob], day: date) -> QuerySet[ReportJob]:
+    """The jobs of one UTC day: ids carry their time of birth, so the primary key finds them."""
+    midnight = datetime.combine(day, time.min, tzinfo=UTC)
+    first = lowest_at(midnight - CLOCKS_APART)
+    beyond = lowest_at(midnight + timedelta(days=1) + CLOCKS_APART)
+    return queryset.filter(pk__gte=first, pk__lt=beyond, day_utc=day)
+
+
+def search(queryset: QuerySet[ReportJob], term: str) -> QuerySet[ReportJob]:
+    """The job with this id, else this user's jobs, else those with this key."""
+    if CANONICAL_UUID.fullmatch(term) and queryset.filter(pk=term).exists():
+        return queryset.filter(pk=term)
+    users = get_user_model().objects
+    user_id = users.filter(username=term).values_list("pk", flat=True).first()
+    if user_id is not None:
+        return queryset.filter(user_id=user_id).order_by("-created_at", "-pk")
+    # The index of keys begins with the user: a look for each is far less than a pass over jobs.
+    return queryset.filter(user_id__in=users.values("pk"), idempotency_key=term)
+
+
+def _day(value: str) -> date:
+    try:
+        day = date.fromisoformat(value)
+    except ValueError:
+        raise IncorrectLookupParameters from None
+    if not FIRST_DAY <= day <= LAST_DAY:
+        raise IncorrectLookupParameters
+    return day
