@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections, models
-from django.db.models import Func, functions
+from django.db.models import F, Func, Value, functions
+from django.db.models.functions import Cast
 from django.db.models.sql import UpdateQuery
 
 if TYPE_CHECKING:
@@ -40,6 +41,49 @@ class Now(functions.Now):
         """Milliseconds, filled up to microseconds."""
         template = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f000', 'NOW')"
         return self.as_sql(compiler, connection, template=template, **extra)
+
+
+class Entry(Func):
+    """A line of a log in JSON: the instant by the database's clock, a word and a detail."""
+
+    output_field = models.JSONField()
+
+    def __init__(self, what: str, detail: str) -> None:
+        super().__init__(*(Cast(Value(text), models.TextField()) for text in (what, detail)))
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
+        """A list of one line."""
+        at = "TO_CHAR(STATEMENT_TIMESTAMP() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MSZ')"
+        template = f"JSONB_BUILD_ARRAY(JSONB_BUILD_ARRAY({at}, %(expressions)s))"
+        return self.as_sql(compiler, connection, template=template, **extra)
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
+        """The line."""
+        at = "STRFTIME('%%%%Y-%%%%m-%%%%dT%%%%H:%%%%M:%%%%fZ', 'NOW')"
+        template = f"JSON_ARRAY({at}, %(expressions)s)"
+        return self.as_sql(compiler, connection, template=template, **extra)
+
+
+class Noted(Func):
+    """The log in a JSON column with one line more, so that it costs no statement of its own."""
+
+    output_field = models.JSONField()
+
+    def __init__(self, column: str, what: str, detail: str = "") -> None:
+        super().__init__(F(column), Entry(what, detail))
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
+        """Two lists joined."""
+        return self.as_sql(
+            compiler, connection, template="%(expressions)s", arg_joiner=" || ", **extra
+        )
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
+        """A list with a line behind its last."""
+        template = "JSON_INSERT(%(expressions)s)"
+        return self.as_sql(
+            compiler, connection, template=template, arg_joiner=", '$[#]', ", **extra
+        )
 
 
 def update_returning(rows: QuerySet[Row], **values: object) -> list[Row]:

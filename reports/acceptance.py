@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from budgets.envelope import Envelope, estimate_tokens, rfc3339
-from budgets.models import InferenceBudget, unspent
+from budgets.models import InferenceBudget, granted_to, unspent
 from budgets.rows import Now, UtcToday
 from reports import digests, dispatch
 from reports.errors import (
@@ -92,10 +92,10 @@ def _insert_and_reserve(user_id: int, *, key: str, prompt: str) -> tuple[ReportJ
 
 
 def _why_not(user_id: int, *, tokens: int, job: ReportJob) -> Exception:
-    row = InferenceBudget.objects.filter(user_id=user_id).first()
+    row = InferenceBudget.objects.filter(user_id=user_id).with_allowance().first()
     if row is not None and row.day_utc > job.day_utc:
         return DayTurned()
-    envelope = unspent() if row is None else row.envelope(job.day_utc)
+    envelope = unspent(user_id) if row is None else row.envelope()
     asked = {
         "requested_tokens": tokens,
         "remaining_tokens": envelope.remaining_tokens,
@@ -129,7 +129,7 @@ def _replay(user_id: int, *, key: str, prompt: str) -> Accepted | None:
     job = (
         ReportJob.objects.owned_by(user_id)
         .select_related("user__inference_budget")
-        .annotate(today=UtcToday())
+        .annotate(today=UtcToday(), allowance=granted_to("user_id"))
         .filter(idempotency_key=key)
         .first()
     )
@@ -139,5 +139,10 @@ def _replay(user_id: int, *, key: str, prompt: str) -> Accepted | None:
     if not same:
         raise KeyReused(members={"job_id": str(job.pk)})
     budget = getattr(job.user, "inference_budget", None)  # an operator may have deleted the row
-    envelope = unspent() if budget is None else budget.envelope(vars(job)["today"])
+    read = vars(job)
+    envelope = (
+        unspent(user_id)
+        if budget is None
+        else budget.envelope_of(read["today"], allowance=read["allowance"])
+    )
     return Accepted(job_id=job.pk, status=job.status, was_replayed=True, envelope=envelope)

@@ -17,6 +17,7 @@ from celery import current_app
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
+from reports.ids import uuid7
 from reports.logs import log_without_values
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Publisher:
             current_app.send_task(
                 RUN_TASK,
                 args=[str(job_id)],
+                task_id=str(uuid7()),  # tells the worker when it was published
                 queue=JOBS_QUEUE,
                 connection=self._connection,
                 retry=False,

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
 from uuid import UUID
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 def uuid7() -> UUID:
@@ -19,6 +16,17 @@ def uuid7() -> UUID:
 def lowest_at(moment: datetime) -> UUID:
     """The lowest id that can be made at a moment: those made before it are lower."""
     return _at(int(moment.timestamp() * 1000), 0)
+
+
+def made_at(some_id: str) -> datetime | None:
+    """When an id was made. None: it is none of ours."""
+    try:
+        parsed = UUID(some_id)
+    except ValueError:
+        return None
+    if parsed.version != 7:
+        return None
+    return datetime.fromtimestamp((parsed.int >> 80) / 1000, UTC)
 
 
 def _at(milliseconds: int, rest: int) -> UUID:

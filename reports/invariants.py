@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 BIG = BigIntegerField()
 BUDGET = "user__inference_budget__"
+BOOKED = "day_utc", "spent_tokens", "reserved_tokens", "forgiven_tokens", "active_jobs"
 ACTIVE = Q(status__in=[Status.QUEUED, Status.RUNNING])
 # Endings that a job can meet without ever being claimed.
 UNCLAIMED = (ErrorCode.CANCELLED, ErrorCode.QUEUE_EXPIRED)
@@ -134,12 +135,15 @@ def _adrift() -> Iterator[Fault]:
 
     Texts are read once, for settled_tokens, which stands for them here.
     """
-    day, spent, active = (f"{BUDGET}{name}" for name in ("day_utc", "spent_tokens", "active_jobs"))
+    day, spent, reserved, forgiven, active = (f"{BUDGET}{name}" for name in BOOKED)
     of_the_day = Q(day_utc=F(day))
     books = (
         ReportJob.objects.order_by()
-        .values("user_id", day, spent, active)
+        .values("user_id", day, spent, reserved, forgiven, active)
         .annotate(
+            held=Coalesce(
+                Sum("token_estimate", filter=of_the_day & ACTIVE), Value(0), output_field=BIG
+            ),
             charged=Coalesce(
                 Sum(_charge(unreported=F("settled_tokens")), filter=of_the_day),
                 Value(0),
@@ -149,24 +153,31 @@ def _adrift() -> Iterator[Fault]:
             latest=Max("day_utc"),
         )
     )
-    adrift = ~Q(**{spent: F("charged")}) & _is_whole(day)
-    miscounted = ~Q(**{active: F("counted")})
+    adrift = ~Q(charged=F(spent) + F(forgiven)) & _is_whole(day)
+    miscounted = ~Q(**{active: F("counted")}) | ~Q(**{reserved: F("held")})
     ahead = Q(latest__gt=F(day))
     missing = Q(**{f"{day}__isnull": True}, counted__gt=0)
     for book in books.filter(adrift | miscounted | ahead | missing):
-        yield from _faults_of(book, day=book[day], spent=book[spent], active=book[active])
+        yield from _faults_of(book, {name: book[f"{BUDGET}{name}"] for name in BOOKED})
 
 
-def _faults_of(book: dict[str, Any], *, day: Any, spent: Any, active: Any) -> Iterator[Fault]:
+def _faults_of(book: dict[str, Any], row: dict[str, Any]) -> Iterator[Fault]:
     user = f"user {book['user_id']}"
+    day = row["day_utc"]
     if day is None:
         if book["counted"]:
             yield Fault("budget row", user, f"one, for {book['counted']} active jobs", "none")
         return
+    of_day = f"{user} on {day}"
+    spent = row["spent_tokens"] + row["forgiven_tokens"]
     if spent != book["charged"]:
-        yield Fault("spent_tokens", f"{user} on {day}", _amount(book["charged"]), _amount(spent))
-    if active != book["counted"]:
-        yield Fault("active_jobs", user, str(book["counted"]), str(active))
+        what = "spent_tokens + forgiven_tokens" if row["forgiven_tokens"] else "spent_tokens"
+        yield Fault(what, of_day, _amount(book["charged"]), _amount(spent))
+    if row["reserved_tokens"] != book["held"]:
+        found = _amount(row["reserved_tokens"])
+        yield Fault("reserved_tokens", of_day, _amount(book["held"]), found)
+    if row["active_jobs"] != book["counted"]:
+        yield Fault("active_jobs", user, str(book["counted"]), str(row["active_jobs"]))
     if book["latest"] > day:
         yield Fault("day_utc", user, f"{book['latest']} or later", str(day))
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Case, F, OuterRef, Q, Subquery, When
+from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
 from django.utils import timezone
 
 from budgets.rows import Now, UtcToday
@@ -158,6 +158,10 @@ class ReportJob(models.Model):
     settled_tokens = models.BigIntegerField(
         null=True, help_text="What the day was charged in the end; null until then."
     )
+    is_unclear = models.BooleanField(
+        db_default=False,
+        help_text="It failed after its call may have been made: the provider may bill it.",
+    )
     attempts = models.SmallIntegerField(
         db_default=0, help_text="Claims so far; more than one only with INFERENCE_MAX_ATTEMPTS."
     )
@@ -175,6 +179,11 @@ class ReportJob(models.Model):
         db_default=Now(), help_text="When the sweep takes the message of a queued job for lost."
     )
     republished = models.SmallIntegerField(default=0, help_text="How often the sweep did.")
+    timeline = models.JSONField(
+        default=list,
+        db_default=Value([], models.JSONField()),
+        help_text="What became of it after accept; `timeline.steps` reads it.",
+    )
 
     objects = JobQuerySet.as_manager()
 
@@ -249,3 +258,24 @@ class ReportJob(models.Model):
     def is_erased(self) -> bool:
         """Whether its texts are gone."""
         return self.erased_at is not None
+
+
+class UsageDay(models.Model):
+    """What one user's jobs of one UTC day came to. Written once, when the day is over for good."""
+
+    day_utc = models.DateField()
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    jobs = models.BigIntegerField()
+    reserved_tokens = models.BigIntegerField(help_text="Reserved at accept.")
+    settled_tokens = models.BigIntegerField(help_text="Charged in the end.")
+    released_tokens = models.BigIntegerField(help_text="Reserved and given back.")
+    unclear_ends = models.BigIntegerField(help_text="Failures that may still be billed.")
+    unclear_tokens = models.BigIntegerField(help_text="What those had reserved.")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["day_utc", "user"], name="usageday_one_a_user"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.day_utc} of user {self.user_id}"

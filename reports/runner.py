@@ -17,6 +17,7 @@ from reports.provider import Call, Completion, Failure, ProviderConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from uuid import UUID
 
     from reports.transitions import Claim
@@ -44,10 +45,10 @@ def config() -> ProviderConfig:
     )
 
 
-def run(job_id: UUID) -> None:
+def run(job_id: UUID, *, published_at: datetime | None = None) -> None:
     """Take one job from queued to its end; one that cannot be claimed is somebody else's."""
     try:
-        held = transitions.claim(job_id)
+        held = transitions.claim(job_id, published_at=published_at)
     except Exception as error:  # noqa: BLE001  # the edge: Celery would log its message
         log_without_values(error, f"job {job_id} could not be claimed; it is left to the sweep")
         return

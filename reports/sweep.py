@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.db.models import Max
 
-from reports import dispatch, transitions
+from reports import dispatch, transitions, usage
 from reports.logs import log_without_values, logger
 from reports.models import ReportJob
 
@@ -102,7 +102,11 @@ def _republish() -> int:
 
 
 def _delete_old() -> int:
-    old = ReportJob.objects.out_of_key_retention().order_by("pk")
+    # What their day came to is written down first.
+    closed = usage.closed_until()
+    if closed is None:
+        return 0
+    old = ReportJob.objects.out_of_key_retention().filter(day_utc__lte=closed).order_by("pk")
     job_ids = list(old.values_list("pk", flat=True)[:MOST_OLD_ROWS])
     if not job_ids:
         return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
@@ -17,12 +17,14 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
-from budgets.envelope import estimate_tokens
+from budgets.envelope import estimate_tokens, rfc3339
 from budgets.models import InferenceBudget
-from budgets.rows import Now, update_returning
+from budgets.rows import Noted, Now, update_returning
 from reports import digests
+from reports.endings import ENDINGS, UNANSWERED, Settlement
 from reports.errors import ErrorCode, JobActive, JobFinished
 from reports.models import TERMINAL, ReportJob, Status, queue_limit
+from reports.timeline import What
 
 if TYPE_CHECKING:
     from reports.models import JobQuerySet
@@ -31,20 +33,6 @@ if TYPE_CHECKING:
 # A quarter of the estimate, for prompts long enough that the estimate means something.
 FAR_BELOW = 4
 LEAST_COMPARED = 256
-CLIENT_CLOSED = 499  # nginx's number for a client that left
-ENDINGS = {
-    ErrorCode.WORKER_LOST: (
-        500,
-        "The worker that held this job died. Whether the model answered is unknown.",
-    ),
-    ErrorCode.QUEUE_EXPIRED: (503, "No worker was free in time, so the model was never called."),
-    ErrorCode.CANCELLED: (CLIENT_CLOSED, "Cancelled."),
-    ErrorCode.INTERNAL_ERROR: (
-        500,
-        "Something broke on our side while this job ran. It has been logged.",
-    ),
-}
-
 logger = logging.getLogger(__name__)
 
 
@@ -75,8 +63,11 @@ class Claim:
         )
 
 
-def claim(job_id: UUID) -> Claim | None:
-    """queued -> running. None: another worker was first, or it was cancelled or waited too long."""
+def claim(job_id: UUID, *, published_at: datetime | None = None) -> Claim | None:
+    """queued -> running. None: another worker was first, or it was cancelled or waited too long.
+
+    `published_at` is what the message says of itself, for the timeline.
+    """
     lease = timedelta(seconds=settings.INFERENCE_TIMEOUT_S + settings.LEASE_GRACE_S)
     rows = update_returning(
         ReportJob.objects.claimable().filter(pk=job_id),
@@ -86,6 +77,7 @@ def claim(job_id: UUID) -> Claim | None:
         started_at=Now(),
         updated_at=Now(),
         lease_expires_at=Now() + lease,
+        timeline=Noted("timeline", What.CLAIMED, rfc3339(published_at) if published_at else ""),
     )
     return Claim.of(rows[0]) if rows else None
 
@@ -136,6 +128,8 @@ def fail(held: Claim, failure: Failure) -> bool:
         http_status=failure.http_status,
         error_code=failure.code,
         error_detail=failure.detail[:500],
+        # An answer other than 200 is clear: who refuses a call does not bill it.
+        is_unclear=failure.retry_after_s is None and failure.code in UNANSWERED,
     )
 
 
@@ -155,6 +149,7 @@ def postpone(held: Claim, *, wait_s: float) -> bool:
         try_after=Now() + wait,
         publish_again_at=Now() + wait,
         updated_at=Now(),
+        timeline=Noted("timeline", What.PUT_OFF, f"for {wait_s:g} s"),
     )
     return bool(moved)
 
@@ -194,22 +189,24 @@ def republish(job: ReportJob, *, again_after_s: float, is_early: bool = False) -
     moved = rows.filter(pk=job.pk, republished=job.republished).update(
         republished=F("republished") + 1,
         publish_again_at=Now() + timedelta(seconds=again_after_s),
+        timeline=Noted("timeline", What.REPUBLISHED),
     )
     return bool(moved)
 
 
-def cancel(job: ReportJob) -> bool:
+def cancel(job: ReportJob, *, by: str = "its owner") -> bool:
     """queued or running -> failed as cancelled. Call it again for the same effect.
 
     A queued job gives its reservation back; a running one keeps it, since its call may be billed.
-    False: it was cancelled before. Raises JobFinished when it ended otherwise.
+    `by` is for the timeline. False: it was cancelled before. Raises JobFinished when it ended
+    otherwise.
     """
     rows = ReportJob.objects.filter(pk=job.pk)
     # Again while it is not terminal: between the two a worker may have claimed it or put it off.
     while rows.exclude(status__in=TERMINAL).exists():
-        if _end_failed(rows.queued(), Settlement.releasing(job), ErrorCode.CANCELLED):
+        if _end_failed(rows.queued(), Settlement.releasing(job), ErrorCode.CANCELLED, by=by):
             return True
-        if _end_failed(rows.running(), Settlement.keeping(job), ErrorCode.CANCELLED):
+        if _end_failed(rows.running(), Settlement.keeping(job), ErrorCode.CANCELLED, by=by):
             return True
     if not rows.filter(error_code=ErrorCode.CANCELLED).exists():
         raise JobFinished
@@ -231,30 +228,11 @@ def erase(job: ReportJob) -> bool:
         error_detail="",
         erased_at=Now(),
         updated_at=Now(),
+        timeline=Noted("timeline", What.ERASED),
     )
     if not moved and not ReportJob.objects.terminal().filter(pk=job.pk).exists():
         raise JobActive
     return bool(moved)
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """What an ending does to the budget of the day on which the job reserved."""
-
-    user_id: int
-    day_utc: date
-    reserved: int
-    used: int
-
-    @classmethod
-    def releasing(cls, job: ReportJob | Claim) -> Settlement:
-        """Give the whole reservation back."""
-        return cls(job.user_id, job.day_utc, reserved=job.token_estimate, used=0)
-
-    @classmethod
-    def keeping(cls, job: ReportJob | Claim) -> Settlement:
-        """Keep the whole reservation."""
-        return cls(job.user_id, job.day_utc, reserved=job.token_estimate, used=job.token_estimate)
 
 
 def _is_far_below(prompt_tokens: int, prompt: str) -> bool:
@@ -267,22 +245,34 @@ def _fenced(held: Claim) -> JobQuerySet:
     return ReportJob.objects.running().filter(pk=held.job_id, claim_id=held.claim_id)
 
 
-def _end_failed(rows: JobQuerySet, settlement: Settlement, code: ErrorCode) -> bool:
+def _end_failed(
+    rows: JobQuerySet, settlement: Settlement, code: ErrorCode, *, by: str = ""
+) -> bool:
     http_status, detail = ENDINGS[code]
     return _end(
         rows,
         settlement,
+        by=by,
         status=Status.FAILED,
         http_status=http_status,
         error_code=code,
         error_detail=detail,
+        is_unclear=code in UNANSWERED,
     )
 
 
-def _end(rows: JobQuerySet, settlement: Settlement, **values: object) -> bool:
+def _end(rows: JobQuerySet, settlement: Settlement, *, by: str = "", **values: object) -> bool:
+    code = values.get("error_code")
+    what = What.SUCCEEDED if code is None else What.CANCELLED if by else What.FAILED
+    charged = f"{settlement.used} of {settlement.reserved} reserved tokens charged"
+    why = f"by {by}, " if by else "" if code is None else f"{code}, "
     with transaction.atomic(durable=True):
         moved = rows.update(
-            **values, settled_tokens=settlement.used, finished_at=Now(), updated_at=Now()
+            **values,
+            settled_tokens=settlement.used,
+            finished_at=Now(),
+            updated_at=Now(),
+            timeline=Noted("timeline", what, why + charged),
         )
         if moved:
             InferenceBudget.objects.settle(

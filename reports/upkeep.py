@@ -20,10 +20,11 @@ from django.conf import settings
 from django.db import connections
 from kombu import Consumer, Queue
 
-from reports import dispatch, inflight, sweep
+from reports import dispatch, inflight, sweep, usage
 from reports.logs import log_without_values
 
 WATCH_EVERY_S = 1.0
+BOOKS_EVERY_S = 600.0
 PULSE_EVERY_S = 5.0
 # A connection that lives on without a message is given this long, counted in pulses that went out.
 UNHEARD_PULSES = 6
@@ -87,6 +88,17 @@ class Sweeper(Loop):
         sweep.sweep()
 
 
+class Bookkeeper(Loop):
+    """Writes down what each day came to, once it is over; apart from the sweep, which hurries."""
+
+    every_s = BOOKS_EVERY_S
+
+    def turn(self) -> None:
+        """Close the days that are over."""
+        if closed := usage.close_days():
+            logger.info("closed the usage of %d days", closed)
+
+
 class Watcher(Loop):
     """Ends the calls of cancelled jobs: nobody should pay for an answer that is dropped."""
 
@@ -122,6 +134,9 @@ class Pulse(Loop):
         """Tell the readiness check that a worker consumes."""
         cls.unheard = 0
         message.channel.client.set(dispatch.SEEN_KEY, int(time.time()), ex=dispatch.SEEN_FOR_S)
+
+
+LOOPS = {Sweeper, Bookkeeper, Watcher, Pulse}
 
 
 class UpkeepConsumer(bootsteps.ConsumerStep):

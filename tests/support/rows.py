@@ -100,4 +100,7 @@ def _book(job: ReportJob) -> None:
     )
     rows = InferenceBudget.objects.filter(user_id=job.user_id)
     rows.update(active_jobs=F("active_jobs") + int(is_active))
-    rows.filter(day_utc=job.day_utc).update(spent_tokens=F("spent_tokens") + tokens)
+    rows.filter(day_utc=job.day_utc).update(
+        spent_tokens=F("spent_tokens") + tokens,
+        reserved_tokens=F("reserved_tokens") + tokens * is_active,
+    )

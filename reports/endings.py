@@ -1,0 +1,59 @@
+"""How a job can end: what a reader is told, what may still be billed, what the day is charged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from reports.models import ReportJob
+    from reports.transitions import Claim
+
+CLIENT_CLOSED = 499  # nginx's number for a client that left
+ENDINGS = {
+    ErrorCode.WORKER_LOST: (
+        500,
+        "The worker that held this job died. Whether the model answered is unknown.",
+    ),
+    ErrorCode.QUEUE_EXPIRED: (503, "No worker was free in time, so the model was never called."),
+    ErrorCode.CANCELLED: (CLIENT_CLOSED, "Cancelled."),
+    ErrorCode.INTERNAL_ERROR: (
+        500,
+        "Something broke on our side while this job ran. It has been logged.",
+    ),
+}
+
+# Endings after which nobody knows whether the model answered, and so whether somebody bills it.
+UNANSWERED = frozenset(
+    {
+        ErrorCode.PROVIDER_TIMEOUT,
+        ErrorCode.PROVIDER_UNREACHABLE,
+        ErrorCode.PROVIDER_INVALID_RESPONSE,
+        ErrorCode.WORKER_LOST,
+        ErrorCode.INTERNAL_ERROR,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What an ending does to the budget of the day on which the job reserved."""
+
+    user_id: int
+    day_utc: date
+    reserved: int
+    used: int
+
+    @classmethod
+    def releasing(cls, job: ReportJob | Claim) -> Settlement:
+        """Give the whole reservation back."""
+        return cls(job.user_id, job.day_utc, reserved=job.token_estimate, used=0)
+
+    @classmethod
+    def keeping(cls, job: ReportJob | Claim) -> Settlement:
+        """Keep the whole reservation."""
+        return cls(job.user_id, job.day_utc, reserved=job.token_estimate, used=job.token_estimate)
