@@ -94,14 +94,19 @@ def test_an_accepted_job_is_one_row_and_one_reservation(ada: Api):
         "finished_at": None,
         "erased_at": None,
         "is_prompt_cut": False,
+        "is_unclear": False,
         "republished": 0,
+        "timeline": [],
         "attempts": 0,
         "try_after": None,
     }
     assert budget(ada.user) == {
         "user_id": ada.user_id,
         "daily_tokens": 100_000,
+        "is_own": False,
         "spent_tokens": 5,
+        "reserved_tokens": 5,
+        "forgiven_tokens": 0,
         "active_jobs": 1,
         "day_utc": today(),
     }

@@ -60,7 +60,10 @@ def test_of_300_at_once_exactly_those_that_fit_are_accepted(ada: Api, settings: 
     assert budget(ada.user) == {
         "user_id": ada.user_id,
         "daily_tokens": 379,
+        "is_own": False,
         "spent_tokens": 370,
+        "reserved_tokens": 370,
+        "forgiven_tokens": 0,
         "active_jobs": 37,
         "day_utc": today(),
     }

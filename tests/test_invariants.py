@@ -193,9 +193,28 @@ def test_a_job_that_its_day_does_not_carry(honest, name):
 def test_jobs_of_other_days_do_not_count(honest):
     yesterday = InferenceBudget.objects.get().day_utc - timedelta(days=1)
     ReportJob.objects.update(day_utc=yesterday)
-    InferenceBudget.objects.update(spent_tokens=0)
+    InferenceBudget.objects.update(spent_tokens=0, reserved_tokens=0)
 
     assert _faults() == []
+
+
+def test_what_was_forgiven_is_still_in_the_books(honest, ada):
+    InferenceBudget.objects.forgive(ada.user_id)
+    assert _faults() == []
+
+    InferenceBudget.objects.update(forgiven_tokens=F("forgiven_tokens") + 1)
+
+    [(rule, _, _, _)] = _faults()
+    assert rule == "spent_tokens + forgiven_tokens"
+
+
+@pytest.mark.parametrize("by", [1, -1])
+def test_reserved_tokens_adrift(honest, ada, by):
+    InferenceBudget.objects.update(reserved_tokens=F("reserved_tokens") + by)
+
+    [(rule, _, expected, found)] = _faults()
+    assert rule == "reserved_tokens"
+    assert (expected, found) == ("20 tokens", f"{20 + by} tokens")
 
 
 @pytest.mark.parametrize("by", [1, -1])

@@ -181,7 +181,7 @@ def test_claim_hands_over_the_job_and_a_lease(ada: Api, settings: Settings):
     assert abs(datetime.now(UTC) - job.started_at) < timedelta(seconds=5)
     moved = {name for name in after if after[name] != before[name]}
     times = {"started_at", "updated_at", "lease_expires_at"}
-    assert moved == {"status", "claim_id", "attempts", *times}
+    assert moved == {"status", "claim_id", "attempts", "timeline", *times}
     assert budget(ada.user)["active_jobs"] == 1
     assert budget(ada.user)["spent_tokens"] == ESTIMATE
 
@@ -216,6 +216,7 @@ def test_success_keeps_the_text_and_settles_the_reported_usage(ada: Api):
 
     after = row(job)
     job.refresh_from_db()
+    assert after.pop("timeline") != before["timeline"]
     assert {name: after[name] for name in after if after[name] != before[name]} == {
         "status": "succeeded",
         "http_status": 200,
@@ -286,11 +287,13 @@ def test_failure_says_why_and_releases(ada: Api, code: ErrorCode, http_status: i
 
     after = row(job)
     job.refresh_from_db()
+    assert after.pop("timeline") != before["timeline"]
     assert {name: after[name] for name in after if after[name] != before[name]} == {
         "status": "failed",
         "http_status": http_status,
         "error_code": code,
         **({"error_detail": detail[:500]} if detail else {}),
+        **({"is_unclear": True} if code == ErrorCode.PROVIDER_TIMEOUT else {}),
         "settled_tokens": 0,
         "updated_at": job.updated_at,
         "finished_at": job.updated_at,
@@ -343,6 +346,7 @@ def test_erase_leaves_a_row_without_texts(ada: Api):
 
     after = row(job)
     job.refresh_from_db()
+    assert after.pop("timeline") != before["timeline"]
     assert {name: after[name] for name in after if after[name] != before[name]} == {
         "prompt": "",
         "prompt_digest": digests.of("hello"),
@@ -430,17 +434,13 @@ def test_nobody_republishes_what_no_worker_may_claim(ada: Api):
 def test_after_midnight_the_new_day_is_not_touched(ada: Api, status: str, name: str):
     yesterday = today() - timedelta(days=1)
     job = job_in(status, user=ada.user, age_s=HOUR_S + 1, day_utc=yesterday)
-    give_budget(ada.user, spent_tokens=77, day_utc=today())
+    give_budget(ada.user, spent_tokens=77, reserved_tokens=33, day_utc=today())
 
     assert TRANSITIONS[name](job)
 
-    assert budget(ada.user) == {
-        "user_id": ada.user_id,
-        "daily_tokens": 100_000,
-        "spent_tokens": 77,
-        "active_jobs": 0,
-        "day_utc": today(),
-    }
+    after = budget(ada.user)
+    assert (after["spent_tokens"], after["reserved_tokens"]) == (77, 33)
+    assert (after["active_jobs"], after["day_utc"]) == (0, today())
 
 
 def test_before_the_next_reservation_yesterday_is_still_settled(ada: Api):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TABLE = re.compile(r'(?:INTO|FROM|UPDATE)\s+"?(\w+)"?')
+INNER = re.compile(r"\([^()]*\)")
 CONTROL = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
 
 
@@ -29,6 +30,15 @@ def _words(sql: str) -> str:
     verb = sql.split(maxsplit=1)[0].rstrip(";").upper()
     if verb in CONTROL:
         return verb
-    table = TABLE.search(sql)
+    if verb == "WITH":
+        sql = sql[sql.index("INSERT") :]
+        verb = "INSERT"
+    table = TABLE.search(_without_parentheses(sql))
     assert table is not None, sql
     return f"{verb} {table[1]}"
+
+
+def _without_parentheses(sql: str) -> str:
+    """The statement itself: what it asks on the way is no statement of its own."""
+    inner = INNER.sub("", sql)
+    return inner if inner == sql else _without_parentheses(inner)
