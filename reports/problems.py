@@ -98,7 +98,7 @@ class ApiErrorsMiddleware:
             refusal = BY_STATUS.get(response.status_code, errors.ServerError)()
             if "Allow" in response.headers:  # which belongs to every 405 (RFC 9110 section 15.5.6)
                 refusal.headers["Allow"] = response.headers["Allow"]
-            return _problem(refusal)
+            return answer(refusal)
         return response
 
 
@@ -113,7 +113,8 @@ def _is_program(request: HttpRequest) -> bool:
     return root in API_ROOTS or "text/html" not in request.headers.get("Accept", "")
 
 
-def _problem(refusal: Refusal) -> JsonResponse:
+def answer(refusal: Refusal) -> JsonResponse:
+    """The problem document, for what is not a view of DRF's."""
     return JsonResponse(
         refusal.document(),
         status=refusal.status,

@@ -81,6 +81,8 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_htmx",
     "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "knox",
     "budgets",
     "reports",
@@ -187,6 +189,14 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "reports.problems.handle",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
     "DATETIME_FORMAT": "iso-8601",
+    "DEFAULT_SCHEMA_CLASS": "openapi.document.Described",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Reports",
+    "DESCRIPTION": "LLM completions as jobs: a POST is accepted in milliseconds, then polled.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "POSTPROCESSING_HOOKS": ["openapi.document.complete"],
 }
 # Tokens end when they are deleted or their user is deactivated.
 REST_KNOX = {"TOKEN_TTL": None}

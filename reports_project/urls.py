@@ -9,6 +9,7 @@ from django.contrib.auth import views as auth
 from django.urls import URLPattern, path, re_path
 
 from budgets.api import BudgetView
+from openapi import views as openapi
 from reports import pages
 from reports.api import CancelView, ReportListView, ReportView
 from reports_project import ops
@@ -34,6 +35,8 @@ urlpatterns = [
     api(f"reports/{JOB}/cancel", CancelView.as_view(), "report-cancel"),
     api(f"reports/{JOB}", ReportView.as_view(), "report-detail"),
     api("budget", BudgetView.as_view(), "budget"),
+    api("schema", openapi.schema, "schema"),
+    api("docs", openapi.docs, "docs"),
     api("healthz", ops.healthz, "healthz"),
     api("readyz", ops.readyz, "readyz"),
     path("", pages.index, name="index"),
