@@ -12,11 +12,12 @@ from django.db import IntegrityError, transaction
 from budgets.envelope import Envelope, estimate_tokens, rfc3339
 from budgets.models import InferenceBudget, granted_to, unspent
 from budgets.rows import Now, UtcToday
-from reports import digests, dispatch
+from reports import digests, dispatch, events
 from reports.errors import (
     BudgetExhausted,
     ExceedsDailyBudget,
     KeyReused,
+    Refusal,
     TooManyActiveJobs,
     Unavailable,
 )
@@ -65,7 +66,9 @@ def accept(user_id: int, *, key: str, prompt: str) -> Accepted:
             if replayed is None:  # retention took the row meanwhile, or the clash was another
                 clash = error
                 continue
+            events.accepted(replayed.job_id, is_new=False)
             return replayed
+        events.accepted(job.pk, is_new=True)
         dispatch.publish_soon(job.pk)
         return Accepted(job_id=job.pk, status=job.status, was_replayed=False, envelope=envelope)
     # The budget row lies in the future: the database's clock was set back, and will catch up.
@@ -87,7 +90,10 @@ def _insert_and_reserve(user_id: int, *, key: str, prompt: str) -> tuple[ReportJ
         job.save(force_insert=True)
         envelope = InferenceBudget.objects.reserve(user_id, tokens=tokens, day_utc=job.day_utc)
         if envelope is None:
-            raise _why_not(user_id, tokens=tokens, job=job)
+            why_not = _why_not(user_id, tokens=tokens, job=job)
+            if isinstance(why_not, Refusal):
+                events.refused(why_not)
+            raise why_not
     return job, envelope
 
 

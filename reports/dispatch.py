@@ -17,6 +17,7 @@ from celery import current_app
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
+from reports import events
 from reports.ids import uuid7
 from reports.logs import log_without_values
 
@@ -78,7 +79,9 @@ class Publisher:
             )
             return True
 
-        return self._ask(send) or False
+        was_taken = self._ask(send) or False
+        events.published(was_taken=was_taken)
+        return was_taken
 
     def pulse(self, queue_name: str) -> bool:
         """Send an empty message to the caller's own queue. False: the broker did not take it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from reports.errors import ErrorCode
 
 if TYPE_CHECKING:
     from datetime import date
+    from uuid import UUID
 
     from reports.models import ReportJob
     from reports.transitions import Claim
@@ -43,6 +44,7 @@ UNANSWERED = frozenset(
 class Settlement:
     """What an ending does to the budget of the day on which the job reserved."""
 
+    job_id: UUID
     user_id: int
     day_utc: date
     reserved: int
@@ -51,9 +53,15 @@ class Settlement:
     @classmethod
     def releasing(cls, job: ReportJob | Claim) -> Settlement:
         """Give the whole reservation back."""
-        return cls(job.user_id, job.day_utc, reserved=job.token_estimate, used=0)
+        return cls.charging(job, 0)
 
     @classmethod
     def keeping(cls, job: ReportJob | Claim) -> Settlement:
         """Keep the whole reservation."""
-        return cls(job.user_id, job.day_utc, reserved=job.token_estimate, used=job.token_estimate)
+        return cls.charging(job, job.token_estimate)
+
+    @classmethod
+    def charging(cls, job: ReportJob | Claim, used: int) -> Settlement:
+        """Put this in the reservation's place."""
+        job_id: UUID = getattr(job, "job_id", None) or cast("ReportJob", job).pk
+        return cls(job_id, job.user_id, job.day_utc, reserved=job.token_estimate, used=used)

@@ -32,6 +32,11 @@ def carrying(held: Claim, call: Call) -> Iterator[None]:
             del _calls[held.claim_id]
 
 
+def count() -> int:
+    """How many calls this process has in flight."""
+    return len(_calls)
+
+
 def close() -> None:
     """Take no new job from now on: this process is about to end."""
     _is_closed.set()

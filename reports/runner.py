@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
 
-from reports import inflight, provider, transitions
+from reports import events, inflight, provider, transitions
 from reports.errors import ErrorCode
 from reports.logs import log_without_values
 from reports.provider import Call, Completion, Failure, ProviderConfig
@@ -58,7 +58,6 @@ def run(job_id: UUID, *, published_at: datetime | None = None) -> None:
     lease_ends_at = time.monotonic() + settings.INFERENCE_TIMEOUT_S + settings.LEASE_GRACE_S
     # One call takes a minute and a connection serves thousands: give it back before the wait.
     connections.close_all()
-    logger.info("job %s running", job_id)
     try:
         outcome = _ask(held)
         is_written = _write(lambda: _finish(held, outcome), held, lease_ends_at)
@@ -66,7 +65,7 @@ def run(job_id: UUID, *, published_at: datetime | None = None) -> None:
         log_without_values(error, f"job {job_id} broke")
         is_written = _break_off(held, lease_ends_at)
     if not is_written:
-        logger.warning("job %s had moved on; its late outcome was dropped", job_id)
+        events.dropped(job_id)
 
 
 def _break_off(held: Claim, lease_ends_at: float) -> bool:
@@ -81,25 +80,25 @@ def _break_off(held: Claim, lease_ends_at: float) -> bool:
 
 def _ask(held: Claim) -> Completion | Failure:
     call = Call(str(held.job_id), time.monotonic() + settings.INFERENCE_TIMEOUT_S)
+    began = time.monotonic()
     with inflight.carrying(held, call):
-        return provider.complete(held.prompt, job_id=str(held.job_id), config=config(), call=call)
+        outcome = provider.complete(
+            held.prompt, job_id=str(held.job_id), config=config(), call=call
+        )
+    events.called(outcome, took_s=time.monotonic() - began)
+    return outcome
 
 
 def _finish(held: Claim, outcome: Completion | Failure) -> bool:
     match outcome:
         case Completion():
-            moved = transitions.succeed(held, outcome)
-            word = "succeeded"
+            return transitions.succeed(held, outcome)
         case Failure():
             if _postpone(held, outcome):
                 return True
-            moved = transitions.fail(held, outcome)
-            word = f"failed {outcome.code}"
+            return transitions.fail(held, outcome)
         case _:
             assert_never(outcome)
-    if moved:
-        logger.info("job %s %s", held.job_id, word)
-    return moved
 
 
 def _postpone(held: Claim, failure: Failure) -> bool:
@@ -109,7 +108,7 @@ def _postpone(held: Claim, failure: Failure) -> bool:
     wait_s = max(failure.retry_after_s, FIRST_WAIT_S * 2 ** (held.attempts - 1))
     moved = transitions.postpone(held, wait_s=wait_s)
     if moved:
-        logger.info("job %s queued again for %d s: %s", held.job_id, wait_s, failure.code)
+        events.postponed(held.job_id, code=failure.code, wait_s=wait_s)
     return moved
 
 

@@ -14,8 +14,8 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.db.models import Max
 
-from reports import dispatch, transitions, usage
-from reports.logs import log_without_values, logger
+from reports import dispatch, events, transitions, usage
+from reports.logs import log_without_values
 from reports.models import ReportJob
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Swept:
 
 def sweep() -> Swept:
     """Run one pass. Raises OperationalError or InterfaceError when the database is away."""
+    began = time.monotonic()
     swept = Swept(
         lost=_each(ReportJob.objects.lease_expired(), transitions.lose),
         expired=_each(ReportJob.objects.expired(), transitions.expire),
@@ -52,8 +53,7 @@ def sweep() -> Swept:
         erased=_each(ReportJob.objects.out_of_retention(), transitions.erase, most=MOST_OLD_ROWS),
         deleted=_delete_old(),
     )
-    if any(asdict(swept).values()):
-        logger.info("sweep %s", " ".join(f"{word}={n}" for word, n in asdict(swept).items() if n))
+    events.swept(asdict(swept), took_s=time.monotonic() - began)
     return swept
 
 
@@ -97,6 +97,7 @@ def _republish() -> int:
             continue
         if not dispatch.publish(job.pk):
             break
+        events.republished(job.pk)
         published += 1
     return published
 

@@ -9,7 +9,7 @@ from celery.exceptions import Reject
 from reports import dispatch, ids, inflight, runner, sweep as sweeping, upkeep
 
 current_app.steps["worker"].update(
-    {upkeep.Sweeper, upkeep.Bookkeeper, upkeep.Watcher, upkeep.Pulse}
+    {upkeep.Sweeper, upkeep.Bookkeeper, upkeep.Watcher, upkeep.Pulse, upkeep.Reporter}
 )
 current_app.steps["consumer"].add(upkeep.UpkeepConsumer)
 

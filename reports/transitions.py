@@ -7,7 +7,6 @@ deadlock impossible: the job row first, then its user's budget row, never two jo
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from django.db.models import F
 from budgets.envelope import estimate_tokens, rfc3339
 from budgets.models import InferenceBudget
 from budgets.rows import Noted, Now, update_returning
-from reports import digests
+from reports import digests, events
 from reports.endings import ENDINGS, UNANSWERED, Settlement
 from reports.errors import ErrorCode, JobActive, JobFinished
 from reports.models import TERMINAL, ReportJob, Status, queue_limit
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 # A quarter of the estimate, for prompts long enough that the estimate means something.
 FAR_BELOW = 4
 LEAST_COMPARED = 256
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +77,8 @@ def claim(job_id: UUID, *, published_at: datetime | None = None) -> Claim | None
         lease_expires_at=Now() + lease,
         timeline=Noted("timeline", What.CLAIMED, rfc3339(published_at) if published_at else ""),
     )
+    if rows:
+        events.claimed(rows[0])
     return Claim.of(rows[0]) if rows else None
 
 
@@ -94,7 +94,7 @@ def succeed(held: Claim, completion: Completion) -> bool:
         used = usage.prompt_tokens + usage.completion_tokens
     moved = _end(
         _fenced(held),
-        Settlement(held.user_id, held.day_utc, reserved=held.token_estimate, used=used),
+        Settlement.charging(held, used),
         status=Status.SUCCEEDED,
         http_status=200,
         result_text=completion.text,
@@ -104,15 +104,7 @@ def succeed(held: Claim, completion: Completion) -> bool:
         is_prompt_cut=usage is not None and _is_far_below(usage.prompt_tokens, held.prompt),
     )
     if moved and usage and used > held.token_estimate:
-        # Where no limit is sent, a reservation covers the prompt alone and is often exceeded.
-        is_limited = settings.INFERENCE_MAX_OUTPUT_TOKENS > 0
-        logger.log(
-            logging.WARNING if is_limited else logging.INFO,
-            "job %s: the provider used %d tokens of %d reserved",
-            held.job_id,
-            used,
-            held.token_estimate,
-        )
+        events.overspent(held.job_id, used=used, reserved=held.token_estimate)
     return moved
 
 
@@ -123,7 +115,7 @@ def fail(held: Claim, failure: Failure) -> bool:
     """
     return _end(
         _fenced(held),
-        Settlement(held.user_id, held.day_utc, reserved=held.token_estimate, used=0),
+        Settlement.releasing(held),
         status=Status.FAILED,
         http_status=failure.http_status,
         error_code=failure.code,
@@ -232,6 +224,8 @@ def erase(job: ReportJob) -> bool:
     )
     if not moved and not ReportJob.objects.terminal().filter(pk=job.pk).exists():
         raise JobActive
+    if moved:
+        events.erased(job.pk)
     return bool(moved)
 
 
@@ -281,4 +275,6 @@ def _end(rows: JobQuerySet, settlement: Settlement, *, by: str = "", **values: o
                 reserved=settlement.reserved,
                 used=settlement.used,
             )
+    if moved:
+        events.ended(settlement.job_id, code, is_unclear=bool(values.get("is_unclear")))
     return bool(moved)

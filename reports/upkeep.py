@@ -22,6 +22,7 @@ from kombu import Consumer, Queue
 
 from reports import dispatch, inflight, sweep, usage
 from reports.logs import log_without_values
+from telemetry import relay
 
 WATCH_EVERY_S = 1.0
 BOOKS_EVERY_S = 600.0
@@ -108,6 +109,22 @@ class Watcher(Loop):
         """Look at all calls in flight with one statement."""
         if aborted := inflight.abort_lost():
             logger.info("ended %d calls whose jobs had moved on", aborted)
+
+
+class Reporter(Loop):
+    """Hands over what this worker counted, and tells that it lives."""
+
+    every_s = relay.EVERY_S
+
+    def turn(self) -> None:
+        """Hand over once."""
+        slots, calls = settings.WORKER_CONCURRENCY, inflight.count()
+        relay.hand_over({"role": "worker", "worker_slots": slots, "calls_in_flight": calls})
+
+    def stop(self, parent: Any) -> None:
+        """Hand over what the last calls left."""
+        super().stop(parent)
+        relay.hand_over()
 
 
 class Pulse(Loop):

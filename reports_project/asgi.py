@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,6 +23,7 @@ from django.conf import settings
 
 from reports.errors import BodyTimeout, Refusal, TooLarge
 from reports_project.wsgi import application as django_application
+from telemetry import access, relay
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -46,6 +48,7 @@ def _end_with(server: multiprocessing.process.BaseProcess) -> None:
 
 if server := multiprocessing.parent_process():
     threading.Thread(target=_end_with, args=(server,), name="orphan", daemon=True).start()
+    relay.start("web")
 
 
 class ClientLeft(Exception):
@@ -70,7 +73,9 @@ async def application(scope: MutableMapping[str, Any], receive: Receive, send: S
         answer = _refuse(refusal)
     else:
         loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(threads, _call_django, _environ(scope, body))
+        environ = _environ(scope, body)
+        environ[access.ARRIVED] = time.monotonic()
+        answer = await loop.run_in_executor(threads, _call_django, environ)
     await _send(send, answer)
 
 

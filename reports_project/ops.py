@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from functools import cache
 
 import redis
-from django.conf import settings
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from reports import dispatch
+from reports_project import scrape
+from telemetry import relay
 
-# Of one question to the broker: connecting and reading together stay under a second.
-BROKER_LIMIT_S = 0.4
 # Whoever asks more often gets the last answer: a silent broker must not hold up the threads.
 REMEMBERED_S = 1.0
 
@@ -54,6 +51,15 @@ def readyz(_request: HttpRequest) -> HttpResponse:
     )
 
 
+@csrf_exempt
+@require_safe
+def metrics(_request: HttpRequest) -> HttpResponse:
+    """Numbers for Prometheus, of all processes and of the jobs that wait and run."""
+    return HttpResponse(
+        scrape.text(), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
+    )
+
+
 def _is_database_reachable() -> bool:
     try:
         with connection.cursor() as cursor:
@@ -69,18 +75,7 @@ def _broker_and_worker() -> tuple[bool, bool]:
     with _lock:
         if time.monotonic() - _last[0] >= REMEMBERED_S:
             try:
-                _last = time.monotonic(), True, bool(_broker().exists(dispatch.SEEN_KEY))
+                _last = time.monotonic(), True, bool(relay.broker().exists(dispatch.SEEN_KEY))
             except redis.RedisError:
                 _last = time.monotonic(), False, False
         return _last[1:]
-
-
-@cache
-def _broker() -> redis.Redis:
-    """A connection of its own, so that no question waits for a message that is being published."""
-    return redis.Redis.from_url(
-        settings.CELERY_BROKER_URL,
-        socket_connect_timeout=BROKER_LIMIT_S,
-        socket_timeout=BROKER_LIMIT_S,
-        retry=Retry(NoBackoff(), 0),
-    )

@@ -39,6 +39,7 @@ urlpatterns = [
     api("docs", openapi.docs, "docs"),
     api("healthz", ops.healthz, "healthz"),
     api("readyz", ops.readyz, "readyz"),
+    api("metrics", ops.metrics, "metrics"),
     path("", pages.index, name="index"),
     path("jobs/<uuid:job_id>/", pages.job, name="job"),
     path("jobs/<uuid:job_id>/fragment/", pages.fragment, name="job-fragment"),

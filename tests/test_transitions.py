@@ -261,7 +261,7 @@ def test_usage_above_the_reservation_is_booked_truthfully_and_logged(
     job.refresh_from_db()
     assert job.settled_tokens == 2**32 - 2
     assert budget(ada.user)["spent_tokens"] == 80 + 2**32 - 2
-    [record] = [record for record in caplog.records if record.name == "reports.transitions"]
+    [record] = [record for record in caplog.records if "provider used" in record.msg]
     assert record.levelname == "WARNING"
     assert record.getMessage() == (
         f"job {job.pk}: the provider used 4294967294 tokens of 10 reserved"
