@@ -46,12 +46,16 @@ def test_the_api_does_what_its_document_says(crew: Processes, ada: Api, bob: Api
     address = crew.web(**ROOMY)
     until(lambda: ready(address), lambda seen: seen[0] == 200, within_s=SOON_S)
 
-    command = [Path(sys.executable).parent / "schemathesis", "--config-file"]
-    command += [configuration(tmp_path, ada, bob), "run", f"{address}/schema"]
+    program = Path(sys.executable).parent / "schemathesis"
+    command = [str(program), "--config-file", str(configuration(tmp_path, ada, bob))]
+    command += ["run", f"{address}/schema"]
     command += ["--checks", "all", "--max-response-time", "5", "--no-color"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=150)
+    run = subprocess.run(
+        command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=150
+    )
 
     assert run.returncode == 0, run.stdout + run.stderr
-    how_many = sum(len(operations) for operations in document()["paths"].values())
+    # All but the one that the document came from.
+    how_many = sum(len(operations) for operations in document()["paths"].values()) - 1
     assert f"{how_many} selected / {how_many} total" in run.stdout
     assert "Traceback" not in crew.started[-1].said()
