@@ -13,17 +13,20 @@ from django.db.models import F
 from django.db.models.functions import Now
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from budgets import caps
 from budgets.days import today
-from budgets.models import InferenceBudget
+from budgets.models import GroupAllowance, InferenceBudget
 from reports import acceptance, invariants, runner, sweep, transitions
 from reports.errors import ErrorCode, JobActive, JobFinished, Refusal
 from reports.models import TERMINAL, ReportJob
 from reports.provider import Completion, Failure
-from tests.property.ledger import Ledger, recent
+from tests.property.ledger import CAP, Ledger, recent
 from tests.property.steps import steps
 from tests.support.provider import Answer, Provider
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
     from reports.provider import Usage
     from tests.property.ledger import Job
 
@@ -47,16 +50,20 @@ class Books(RuleBasedStateMachine):
 
     provider: ClassVar[Provider]
     user_ids: ClassVar[list[int]]
+    operator: ClassVar[User]
+    group_id: ClassVar[int]  # of a group with the second user in it
     met: ClassVar[Counter[str]] = Counter()
 
     def __init__(self) -> None:
         super().__init__()
         ReportJob.objects.all().delete()
         InferenceBudget.objects.all().delete()
+        GroupAllowance.objects.all().delete()
         self.provider.script(
             Answer.of({"text": TEXT, "usage": {"prompt_tokens": 3, "completion_tokens": 4}})
         )
         self.ledger = Ledger(today(self.user_ids[0]).day_utc)
+        self.ledger.members.add(self.user_ids[1])
         self.claims: list[transitions.Claim] = []
         self.frozen: dict[object, dict[str, Any]] = {}
         self.accept(0, "first", 1)
@@ -89,7 +96,10 @@ class Books(RuleBasedStateMachine):
             self.ledger.accept(user_id, key, prompt, accepted.job_id)
         (job,) = (job for job in self.ledger.of(user_id) if job.key == key)
         assert (accepted.job_id, accepted.status) == (job.job_id, job.status)
-        assert accepted.envelope.spent_tokens == self.ledger.spent(user_id, self.ledger.today)
+        envelope = accepted.envelope
+        assert envelope.spent_tokens == self.ledger.counted(user_id, self.ledger.today)
+        assert envelope.daily_tokens == self.ledger.cap(user_id)
+        self.met["allowed by a group"] += envelope.daily_tokens not in (CAP, self._cap(user_id))
         self.met["replayed once erased"] += accepted.was_replayed and job.is_erased
 
     def claim(self, one: int) -> None:
@@ -227,13 +237,44 @@ class Books(RuleBasedStateMachine):
     def change_cap(self, user: int, cap: int) -> None:
         """An operator does."""
         user_id = self.user_ids[user]
-        moved = InferenceBudget.objects.filter(user_id=user_id).update(daily_tokens=cap)
+        budget = self.ledger.budget(user_id)
+        moved = caps.set_cap(user_id, daily_tokens=cap, by=self.operator, why="a test")
 
-        budget = self.ledger.budgets.get(user_id)
-        assert moved == (budget is not None)
-        if budget is not None:
-            budget.cap = cap
-            self.met["cap below what is spent"] += self.ledger.spent(user_id, budget.day) > cap
+        assert moved == ((budget.cap, budget.is_own) != (cap, True))
+        budget.cap, budget.is_own = cap, True
+        self.met["cap below what is spent"] += self.ledger.spent(user_id, budget.day) > cap
+
+    def follow_default(self, user: int) -> None:
+        """An operator takes back what was set on a user."""
+        budget = self.ledger.budget(self.user_ids[user])
+        moved = caps.follow_default(self.user_ids[user], by=self.operator, why="a test")
+
+        assert moved == budget.is_own
+        if moved:
+            budget.cap, budget.is_own = CAP, False
+        self.met["back to the default"] += moved
+
+    def change_allowance(self, cap: int | None) -> None:
+        """An operator gives a group an allowance, or none."""
+        moved = caps.set_allowance(self.group_id, daily_tokens=cap, by=self.operator, why="a test")
+
+        assert moved == (cap != self.ledger.allowance)
+        self.ledger.allowance = cap
+
+    def reset_today(self, user: int) -> None:
+        """An operator lets a user's day begin again."""
+        user_id = self.user_ids[user]
+        budget, now = self.ledger.budget(user_id), self.ledger.today
+        charged = self.ledger.counted(user_id, now) - self.ledger.reserved(user_id, now)
+        moved = caps.reset_today(user_id, by=self.operator, why="a test")
+
+        assert moved == (budget.day == now and charged > 0)
+        if moved:
+            budget.forgiven += charged
+        self.met["today begun again" if moved else "nothing to begin again"] += 1
+
+    def _cap(self, user_id: int) -> int:
+        return self.ledger.budget(user_id).cap
 
     def both_books_agree(self) -> None:
         assert {
@@ -244,12 +285,18 @@ class Books(RuleBasedStateMachine):
             for job in self.ledger.jobs
         }
         assert {
-            row.user_id: (row.daily_tokens, row.spent_tokens, row.active_jobs, row.day_utc)
+            row.user_id: (
+                *(row.daily_tokens, row.is_own, row.spent_tokens, row.reserved_tokens),
+                *(row.forgiven_tokens, row.active_jobs, row.day_utc),
+            )
             for row in InferenceBudget.objects.all()
         } == {
             user_id: (
                 budget.cap,
-                self.ledger.spent(user_id, budget.day),
+                budget.is_own,
+                self.ledger.counted(user_id, budget.day),
+                self.ledger.reserved(user_id, budget.day),
+                budget.forgiven,
                 self.ledger.active(user_id),
                 budget.day,
             )

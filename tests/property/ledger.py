@@ -62,6 +62,8 @@ class Budget:
 
     cap: int
     day: date
+    is_own: bool = False
+    forgiven: int = 0  # of that day
 
 
 @dataclass(slots=True)
@@ -71,6 +73,8 @@ class Ledger:
     today: date
     jobs: list[Job] = field(default_factory=list)
     budgets: dict[int, Budget] = field(default_factory=dict)
+    members: set[int] = field(default_factory=set)
+    allowance: int | None = None  # of the members
 
     def of(self, user_id: int) -> Iterator[Job]:
         """One user's jobs."""
@@ -81,6 +85,22 @@ class Ledger:
         of_the_day = (job for job in self.of(user_id) if job.day == day)
         return sum(job.reserved if job.charge is None else job.charge for job in of_the_day)
 
+    def counted(self, user_id: int, day: date) -> int:
+        """What a day is charged with, less what was taken off it."""
+        budget = self.budgets.get(user_id)
+        forgiven = budget.forgiven if budget is not None and budget.day == day else 0
+        return self.spent(user_id, day) - forgiven
+
+    def reserved(self, user_id: int, day: date) -> int:
+        """The part of it that may still be given back."""
+        return sum(job.reserved for job in self.of(user_id) if job.day == day and job.is_active)
+
+    def cap(self, user_id: int) -> int:
+        """What counts: the user's own cap, else the group's, else the default."""
+        budget = self.budgets.get(user_id, Budget(CAP, self.today))
+        is_granted = self.allowance is not None and user_id in self.members and not budget.is_own
+        return self.allowance if is_granted and self.allowance is not None else budget.cap
+
     def active(self, user_id: int) -> int:
         """How many jobs are queued or running."""
         return sum(job.is_active for job in self.of(user_id))
@@ -90,10 +110,10 @@ class Ledger:
         for job in self.of(user_id):
             if job.key == key:
                 return "replayed" if job.prompt == prompt else "idempotency_key_reused"
-        budget = self.budgets.get(user_id, Budget(CAP, self.today))
-        if reservation(prompt) > budget.cap:
+        cap = self.cap(user_id)
+        if reservation(prompt) > cap:
             return "exceeds_daily_budget"
-        if self.spent(user_id, self.today) + reservation(prompt) > budget.cap:
+        if self.counted(user_id, self.today) + reservation(prompt) > cap:
             return "budget_exhausted"
         if self.active(user_id) >= MOST_ACTIVE:
             return "too_many_active_jobs"
@@ -102,7 +122,13 @@ class Ledger:
     def accept(self, user_id: int, key: str, prompt: str, job_id: UUID) -> None:
         """Note an accepted job."""
         self.jobs.append(Job(job_id, user_id, key, prompt, reservation(prompt), self.today))
-        self.budgets.setdefault(user_id, Budget(CAP, self.today)).day = self.today
+        budget = self.budget(user_id)
+        if budget.day != self.today:
+            budget.day, budget.forgiven = self.today, 0
+
+    def budget(self, user_id: int) -> Budget:
+        """A user's row, made where there is none."""
+        return self.budgets.setdefault(user_id, Budget(CAP, self.today))
 
     def midnight(self) -> None:
         """Everything so far was yesterday."""

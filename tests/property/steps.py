@@ -21,6 +21,8 @@ ENDS = {
     *("cancelled queued", "cancelled running", "cancelled again", "cancel refused"),
     *("erased", "erased again", "erase refused", "cap below what is spent"),
     *("swept lost", "swept expired", "swept erased"),
+    *("today begun again", "nothing to begin again"),
+    *("allowed by a group", "back to the default"),
 }
 
 # A life that meets every one of them.
@@ -69,6 +71,14 @@ LIFE: list[tuple[Any, ...]] = [
     ("sweep",),
     ("time_runs_out", 0),
     ("sweep",),
+    ("reset_today", 0),
+    ("change_allowance", 2 * CAP),
+    ("accept", 1, "i", 1),
+    ("claim", 1),
+    ("succeed", 1, Usage(3, 4)),
+    ("reset_today", 1),
+    ("reset_today", 1),
+    ("follow_default", 0),
     ("midnight", True),
 ]
 
@@ -93,6 +103,9 @@ STEPS: dict[str, tuple[int, tuple[st.SearchStrategy[Any], ...]]] = {
     "time_runs_out": (4, (recent,)),
     "midnight": (2, (st.sampled_from([False, False, False, True]),)),
     "change_cap": (1, (anyone, st.sampled_from([0, 25, CAP, CAP, 4 * CAP]))),
+    "follow_default": (1, (anyone,)),
+    "change_allowance": (1, (st.sampled_from([None, 0, 25, CAP, 2 * CAP]),)),
+    "reset_today": (1, (anyone,)),
     "the_command_finds_nothing": (1, ()),
 }
 names = st.sampled_from([name for name, (weight, _) in STEPS.items() for _ in range(weight)])
