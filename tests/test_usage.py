@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db.models.functions import Now
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 _numbers = iter(range(1, 1_000_000))
 
 
-def job_of(day: date, status: str, *, user: User, **columns: object) -> ReportJob:
+def job_of(day: date, status: str, *, user: User, **columns: Any) -> ReportJob:
     """A job accepted at noon of a day."""
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
     number = next(_numbers)
@@ -47,7 +47,7 @@ def busy(ada: Api, bob: Api) -> Api:
     for day in (days_ago(3), days_ago(2)):
         job_of(day, "succeeded", user=ada.user)
         job_of(day, "failed", user=ada.user)
-        lost = {"is_unclear": True, "error_code": ErrorCode.WORKER_LOST}
+        lost: dict[str, Any] = {"is_unclear": True, "error_code": ErrorCode.WORKER_LOST}
         job_of(day, "failed", user=bob.user, **lost)
     job_of(today(), "queued", user=ada.user)
     job_of(today(), "succeeded", user=bob.user, settled_tokens=25)
