@@ -88,10 +88,11 @@ INSTALLED_APPS = [
     "reports",
 ]
 MIDDLEWARE = [
+    "reports_project.policy.ContentSecurityPolicyMiddleware",
     "telemetry.access.AccessMiddleware",
     "reports.problems.ApiErrorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "reports_project.statics.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -161,6 +162,7 @@ STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 # Served from where the packages keep them, so there is no collect step to forget.
 WHITENOISE_USE_FINDERS = True
+STORAGES = {"staticfiles": {"BACKEND": "reports_project.statics.VersionedStorage"}}
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 
