@@ -10,7 +10,8 @@ from django.urls import URLPattern, path, re_path
 
 from budgets.api import BudgetView
 from openapi import views as openapi
-from reports import pages
+from reports import front, pages
+from reports.answers import private
 from reports.api import CancelView, ReportListView, ReportView
 from reports_project import ops
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 # Whatever stands there, slashes too: a malformed id is answered exactly like an unknown one.
 JOB = r"(?P<job_id>[\s\S]+?)"
 
-SIGN_IN = auth.LoginView.as_view(redirect_authenticated_user=True)
+SIGN_IN = private(auth.LoginView.as_view(redirect_authenticated_user=True))
+SIGN_OUT = private(pages.SignOut.as_view())
 
 handler500 = "reports.pages.broken"
 
@@ -40,12 +42,15 @@ urlpatterns = [
     api("healthz", ops.healthz, "healthz"),
     api("readyz", ops.readyz, "readyz"),
     api("metrics", ops.metrics, "metrics"),
-    path("", pages.index, name="index"),
+    path("", front.index, name="index"),
     path("jobs/<uuid:job_id>/", pages.job, name="job"),
     path("jobs/<uuid:job_id>/fragment/", pages.fragment, name="job-fragment"),
+    path("jobs/<uuid:job_id>/text.md", pages.text, name="job-text"),
     path("jobs/<uuid:job_id>/cancel/", pages.cancel, name="job-cancel"),
     path("jobs/<uuid:job_id>/erase/", pages.erase, name="job-erase"),
-    path("login/", pages.private(SIGN_IN), name="login"),
-    path("logout/", auth.LogoutView.as_view(), name="logout"),
+    path("login/", SIGN_IN, name="login"),
+    path("login", SIGN_IN),
+    path("logout/", SIGN_OUT, name="logout"),
+    path("logout", SIGN_OUT),
     path("admin/", admin.site.urls),
 ]

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from django import template
 from django.utils import timezone
 
+from reports import markdown
 from reports.errors import ErrorCode
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from django.utils.safestring import SafeString
 
     from reports.models import ReportJob
 
@@ -66,6 +69,12 @@ def state_sentence(name: str) -> str:
 
 
 @register.filter
+def state_icon(name: str) -> str:
+    """A state as the icon of a tab."""
+    return f"icon-{name}.svg"
+
+
+@register.filter
 def reason(job: ReportJob) -> str:
     """Why a failed report failed."""
     return REASONS[ErrorCode(job.error_code)]
@@ -97,3 +106,17 @@ def duration(seconds: int) -> str:
     if hours:
         return f"{hours} h {rest_min} min"
     return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
+
+
+@register.filter
+def took_s(job: ReportJob) -> int | None:
+    """Whole seconds from the claim to the end; None for a job that nobody claimed."""
+    if job.started_at is None or job.finished_at is None:
+        return None
+    return max(0, int((job.finished_at - job.started_at).total_seconds()))
+
+
+@register.filter
+def as_html(text: str) -> SafeString | None:
+    """Markdown as HTML; None for a text that must be shown as it is."""
+    return markdown.render(text)

@@ -23,6 +23,11 @@ def fragment_path(job: ReportJob) -> str:
     return f"/jobs/{job.pk}/fragment/"
 
 
+def text_path(job: ReportJob) -> str:
+    """Its text as a file."""
+    return f"/jobs/{job.pk}/text.md"
+
+
 def poll_of(response: Answer) -> str:
     """Where the element that polls would ask."""
     return html.read(response).attributes("poll")["hx-get"] or ""

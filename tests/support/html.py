@@ -68,8 +68,13 @@ class _Reader(HTMLParser):
 
 def read(response: Answer) -> Page:
     """Parse an answer."""
+    return read_text(response.content.decode())
+
+
+def read_text(source: str) -> Page:
+    """Parse a page, or a part of one."""
     reader = _Reader()
-    reader.feed(response.content.decode())
+    reader.feed(source)
     reader.close()
     reader.page.words = " ".join(reader.page.words.split())
     return reader.page
