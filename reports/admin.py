@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.template.response import TemplateResponse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 
-from reports import operating
+from reports import operating, timeline
 from reports.finding import BoundedPaginator, CodeFilter, DayFilter, KnownChoices, search
 from reports.models import ReportJob
 
@@ -70,9 +71,10 @@ class ReportJobAdmin(BaseAdmin):
         ("claim_id", "lease_expires_at"),
         ("attempts", "try_after"),
         ("publish_again_at", "republished"),
-        "erased_at",
+        ("is_unclear", "erased_at"),
+        "course",
     )
-    readonly_fields = ("owner", "prompt_as_sent", "text_as_answered", "texts")
+    readonly_fields = ("owner", "course", "prompt_as_sent", "text_as_answered", "texts")
 
     @admin.action(description="Cancel…", permissions=["act"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> HttpResponse | None:
@@ -167,6 +169,16 @@ class ReportJobAdmin(BaseAdmin):
     def state(self, job: ReportJob) -> str:
         """The status, and whether the texts are gone."""
         return f"{job.get_status_display()}{', erased' if job.is_erased else ''}"
+
+    @admin.display(description="timeline")
+    def course(self, job: ReportJob) -> SafeString:
+        """What became of it, step by step."""
+        lines = (
+            (f"{step.at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3], step.what, step.detail)
+            for step in timeline.steps(job)
+        )
+        steps = format_html_join("", "<li>{} {} <span>{}</span></li>", lines)
+        return format_html('<ol class="course">{}</ol>', steps)
 
     @admin.display(description="prompt")
     def prompt_as_sent(self, job: ReportJob) -> SafeString:

@@ -72,7 +72,7 @@ MAX_BODY_BYTES = 128 * 1024
 
 # Parts of Django.
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "operations.apps.OperationsAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -157,6 +157,9 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_I18N = False
 USE_TZ = True
+# Where a template names no other: what operators compare with logs and with other machines.
+DATE_FORMAT = "Y-m-d"
+DATETIME_FORMAT = "Y-m-d H:i:s"
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]

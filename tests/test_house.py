@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PACKAGES = ("budgets", "openapi", "reports", "reports_project", "telemetry")
+PACKAGES = ("budgets", "openapi", "operations", "reports", "reports_project", "telemetry")
 PRODUCT = sorted(
     path
     for package in PACKAGES

@@ -30,10 +30,14 @@ def _words(sql: str) -> str:
     verb = sql.split(maxsplit=1)[0].rstrip(";").upper()
     if verb in CONTROL:
         return verb
+    if "set_config(" in sql:  # PostgreSQL's SET LOCAL, with a value
+        return "SET"
     if verb == "WITH":
         sql = sql[sql.index("INSERT") :]
         verb = "INSERT"
     table = TABLE.search(_without_parentheses(sql))
+    if table and table[1] == "subquery":  # Django's name for what it counts or sums from
+        table = TABLE.search(sql)
     assert table is not None, sql
     return f"{verb} {table[1]}"
 
