@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 from reports import events
 from reports.ids import uuid7
 from reports.logs import log_without_values
+from telemetry import context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +139,8 @@ class Publisher:
         while True:
             job_id = self._waiting.get()
             try:
-                self._publish_at_last(job_id)
+                with context.at_work_for(job=job_id):
+                    self._publish_at_last(job_id)
             except Exception as error:  # noqa: BLE001  # the edge: the next id must leave
                 log_without_values(error, f"job {job_id} left to the sweep")
             self._waiting.task_done()

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 LIMITS = (ExceedsDailyBudget, BudgetExhausted, TooManyActiveJobs)
 SUCCEEDED = "succeeded"
 FAILED = "failed"
+# Endings that are called by another word than `failed`.
+ENDINGS = {
+    "": SUCCEEDED,
+    ErrorCode.CANCELLED: "cancelled",
+    ErrorCode.QUEUE_EXPIRED: "expired",
+    ErrorCode.WORKER_LOST: "lost",
+}
 SWEPT = ("lost", "expired", "republished", "erased", "deleted")
 
 logger = logging.getLogger("reports.jobs")
@@ -50,7 +57,7 @@ def begin() -> None:
 def accepted(job_id: UUID, *, is_new: bool) -> None:
     """A POST was answered 202."""
     meters.accepts.labels("new" if is_new else "replay").inc()
-    logger.info("job %s %s", job_id, "accepted" if is_new else "replayed")
+    _say("accepted" if is_new else "replayed", job_id)
 
 
 def refused(refusal: Refusal) -> None:
@@ -62,7 +69,7 @@ def claimed(job: ReportJob) -> None:
     """A worker has the job. Of a second try the wait is not its queue's doing."""
     if job.attempts == 1 and job.started_at is not None:
         meters.claims.observe((job.started_at - job.created_at).total_seconds())
-    logger.info("job %s running", job.pk)
+    _say("claimed", job.pk, "running")
 
 
 def called(outcome: Completion | Failure, *, took_s: float) -> None:
@@ -81,42 +88,40 @@ def ended(job_id: UUID, error_code: object, *, is_unclear: bool) -> None:
     meters.ends.labels(FAILED if code else SUCCEEDED, code).inc()
     if is_unclear:
         meters.unclear_ends.labels(code).inc()
-    logger.info("job %s %s", job_id, f"failed {code}" if code else SUCCEEDED)
+    words = f"failed {code}" if code else SUCCEEDED
+    _say(ENDINGS.get(code, FAILED), job_id, words, code=code)
 
 
 def overspent(job_id: UUID, *, used: int, reserved: int) -> None:
     """The provider reports more than was reserved; the day is charged for what it reports."""
     # Where no limit is sent, a reservation covers the prompt alone and is often exceeded.
     is_limited = settings.INFERENCE_MAX_OUTPUT_TOKENS > 0
-    logger.log(
-        logging.WARNING if is_limited else logging.INFO,
-        "job %s: the provider used %d tokens of %d reserved",
-        job_id,
-        used,
-        reserved,
-    )
+    level = logging.WARNING if is_limited else logging.INFO
+    message = "job %s: the provider used %d tokens of %d reserved"
+    extra = {"event": "overspent", "job_id": job_id}
+    logger.log(level, message, job_id, used, reserved, extra=extra)
 
 
 def postponed(job_id: UUID, *, code: str, wait_s: float) -> None:
     """The job waits for another try."""
     meters.postponed.labels(code).inc()
-    logger.info("job %s queued again for %d s: %s", job_id, wait_s, code)
+    _say("postponed", job_id, f"queued again for {wait_s:.0f} s: {code}", code=code)
 
 
 def dropped(job_id: UUID) -> None:
     """The job had moved on when its outcome came."""
     meters.dropped_outcomes.inc()
-    logger.warning("job %s had moved on; its late outcome was dropped", job_id)
+    _say("dropped", job_id, "had moved on; its late outcome was dropped", level=logging.WARNING)
 
 
 def republished(job_id: UUID) -> None:
     """The sweep took the job's message for lost and sent another."""
-    logger.info("job %s republished", job_id)
+    _say("republished", job_id)
 
 
 def erased(job_id: UUID) -> None:
     """The job's texts are gone."""
-    logger.info("job %s erased", job_id)
+    _say("erased", job_id)
 
 
 def swept(moved: dict[str, int], *, took_s: float) -> None:
@@ -125,9 +130,17 @@ def swept(moved: dict[str, int], *, took_s: float) -> None:
     for what, rows in moved.items():
         meters.swept.labels(what).inc(rows)
     if any(moved.values()):
-        logger.info("sweep %s", " ".join(f"{what}={n}" for what, n in moved.items() if n))
+        said = " ".join(f"{what}={n}" for what, n in moved.items() if n)
+        logger.info("sweep %s", said, extra={"event": "swept"})
 
 
 def published(*, was_taken: bool) -> None:
     """An id was offered to the broker."""
     meters.publishes.labels("taken" if was_taken else "not_taken").inc()
+
+
+def _say(
+    event: str, job_id: UUID, words: str = "", *, code: str = "", level: int = logging.INFO
+) -> None:
+    told = {"event": event, "job_id": job_id, **({"code": code} if code else {})}
+    logger.log(level, "job %s %s", job_id, words or event, extra=told)

@@ -14,6 +14,7 @@ from reports import events, inflight, provider, transitions
 from reports.errors import ErrorCode
 from reports.logs import log_without_values
 from reports.provider import Call, Completion, Failure, ProviderConfig
+from telemetry import context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +48,11 @@ def config() -> ProviderConfig:
 
 def run(job_id: UUID, *, published_at: datetime | None = None) -> None:
     """Take one job from queued to its end; one that cannot be claimed is somebody else's."""
+    with context.at_work_for(job=job_id):
+        _run(job_id, published_at=published_at)
+
+
+def _run(job_id: UUID, *, published_at: datetime | None) -> None:
     try:
         held = transitions.claim(job_id, published_at=published_at)
     except Exception as error:  # noqa: BLE001  # the edge: Celery would log its message

@@ -23,7 +23,7 @@ from django.conf import settings
 
 from reports.errors import BodyTimeout, Refusal, TooLarge
 from reports_project.wsgi import application as django_application
-from telemetry import access, relay
+from telemetry import access, context, relay
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -35,6 +35,7 @@ BODY_TIMEOUT_S = 30
 DRAIN_BYTES = 4 * 1024 * 1024
 UNPREFIXED = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 HEALTH = "/healthz"
+CLIENT_LEFT = 499  # nginx's number
 ALIVE: Answer = 200, [(b"content-type", b"application/json")], b'{"status": "ok"}'
 
 threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="django")
@@ -59,18 +60,21 @@ async def application(scope: MutableMapping[str, Any], receive: Receive, send: S
     """Answer one HTTP request (ASGI 3)."""
     if scope["type"] != "http":
         return
+    began = time.monotonic()
     if scope["path"].rstrip("/") == HEALTH and scope["method"] in {"GET", "HEAD"}:
-        await _send(send, ALIVE)  # also while every thread waits for a database that is away
+        # Also while every thread waits for a database that is away.
+        await _send(send, _own(ALIVE, scope, began, route="healthz"))
         return
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             body = await _gather(receive)
     except ClientLeft:
+        _own((CLIENT_LEFT, [], b""), scope, began)
         return
     except TimeoutError:
-        answer = _refuse(BodyTimeout())
+        answer = _own(_refuse(BodyTimeout()), scope, began)
     except TooLarge as refusal:
-        answer = _refuse(refusal)
+        answer = _own(_refuse(refusal), scope, began)
     else:
         loop = asyncio.get_running_loop()
         environ = _environ(scope, body)
@@ -83,6 +87,20 @@ async def _send(send: Send, answer: Answer) -> None:
     status, headers, content = answer
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content, "more_body": False})
+
+
+def _own(
+    answer: Answer, scope: MutableMapping[str, Any], began: float, *, route: str = "none"
+) -> Answer:
+    """An answer that Django knows nothing of, with an id, written and counted like the others."""
+    status, headers, content = answer
+    given = dict(scope["headers"]).get(context.HEADER.lower().encode(), b"")
+    request_id = context.request_id_from(given.decode("latin-1"))
+    took_s = time.monotonic() - began
+    with context.at_work_for(request=request_id):
+        access.note(route=route, method=scope["method"], status=status, took_s=took_s)
+    named = (context.HEADER.lower().encode(), request_id.encode())
+    return status, [*headers, named], content
 
 
 async def _gather(receive: Receive) -> bytes:

@@ -15,7 +15,7 @@ def main() -> None:
         [
             sys.executable,
             *("-m", "celery", "--quiet", "-A", "reports_project", "beat", "--scheduler", SCHEDULER),
-            *("--pidfile", "", "--loglevel", "INFO"),
+            *("--pidfile", ""),
         ],
     )
 

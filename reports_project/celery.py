@@ -3,6 +3,7 @@
 import os
 
 from celery import Celery
+from celery.signals import setup_logging
 from kombu import Queue
 
 from reports_project import settings
@@ -46,3 +47,8 @@ app.conf.update(
     },
 )
 app.autodiscover_tasks()
+
+
+@setup_logging.connect
+def _leave_logging_alone(**_: object) -> None:
+    """Django's settings have set it up; Celery would put handlers of its own beside ours."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from reports_project import env
+from telemetry import lines
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
@@ -213,25 +214,8 @@ if not (REDIS_URL or DEBUG):
     raise env.BadVariable("REDIS_URL", "is not set; it must look like redis://host:6379/0")
 CELERY_BROKER_URL = REDIS_URL or "redis://127.0.0.1:6379/0"
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "line": {
-            "()": "reports.logs.WithoutValues",
-            "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
-        }
-    },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {
-        # Django's own handlers would print every line a second time, and mail tracebacks.
-        "django": {"handlers": [], "level": "INFO"},
-        # Anybody can send a foreign Host: the 400 is in the log as a request, with no traceback.
-        "django.security.DisallowedHost": {"level": "CRITICAL"},
-        # One line a transition is ours to write; theirs would say it twice more.
-        "celery.app.trace": {"level": "WARNING"},
-        "celery.worker.strategy": {"level": "WARNING"},
-        "celery.beat": {"level": "WARNING"},
-    },
-}
+LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", options=("DEBUG", "INFO", "WARNING", "ERROR"))
+LOG_FORMAT = env.choice("LOG_FORMAT", "pretty" if DEBUG else "json", options=("json", "pretty"))
+LOGGING = lines.configuration(LOG_FORMAT, LOG_LEVEL)
+DEFAULT_EXCEPTION_REPORTER = "telemetry.crashes.Reporter"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "telemetry.crashes.WithoutValues"

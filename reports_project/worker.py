@@ -18,7 +18,7 @@ def main() -> None:
             *("-m", "celery", "--quiet", "-A", "reports_project", "worker", "--queues", "jobs"),
             # Threads wait for sockets as well as processes do, at a hundredth of the memory.
             *("--pool", "threads", "--concurrency", str(settings.WORKER_CONCURRENCY)),
-            *("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO"),
+            *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         ],
     )
 

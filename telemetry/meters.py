@@ -71,9 +71,3 @@ requests = timer(
     "status",
     buckets=REQUEST_S,
 )
-
-
-def observe_request(*, route: str, method: str, status: int, took_s: float) -> None:
-    """Count one answered request and its time."""
-    known = method if method in METHODS else "other"
-    requests.labels(route, known, f"{status // 100}xx").observe(took_s)
