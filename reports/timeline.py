@@ -38,7 +38,10 @@ class Step:
 
 def steps(job: ReportJob) -> list[Step]:
     """Everything that is known of a job's life, the oldest first."""
-    return [Step(job.created_at, What.ACCEPTED, _reserved(job)), *_written(job)]
+    accepted = Step(job.created_at, What.ACCEPTED, f"{job.token_estimate} tokens reserved")
+    # A terminal row is never written again but to erase its texts, so that line is not in the list.
+    erased = [] if job.erased_at is None else [Step(job.erased_at, What.ERASED)]
+    return [accepted, *_written(job), *erased]
 
 
 def _written(job: ReportJob) -> Iterator[Step]:
@@ -50,7 +53,3 @@ def _written(job: ReportJob) -> Iterator[Step]:
         if detail:
             yield Step(datetime.fromisoformat(detail), What.PUBLISHED)
         yield Step(datetime.fromisoformat(at), what)
-
-
-def _reserved(job: ReportJob) -> str:
-    return f"{job.token_estimate} tokens reserved"

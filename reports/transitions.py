@@ -220,7 +220,6 @@ def erase(job: ReportJob) -> bool:
         error_detail="",
         erased_at=Now(),
         updated_at=Now(),
-        timeline=Noted("timeline", What.ERASED),
     )
     if not moved and not ReportJob.objects.terminal().filter(pk=job.pk).exists():
         raise JobActive
