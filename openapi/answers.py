@@ -26,7 +26,12 @@ ALWAYS: Final = (
     errors.ServerError,
     errors.Unavailable,
 )
-SIGNED_IN: Final = (*ALWAYS, errors.NotAuthenticated, errors.NotAcceptable)
+SIGNED_IN: Final = (
+    *ALWAYS,
+    errors.NotAuthenticated,
+    errors.NotAcceptable,
+    errors.TooManyAttempts,
+)
 # An unsafe method of a session needs its CSRF token.
 UNSAFE: Final = (*SIGNED_IN, errors.CsrfFailed, errors.PermissionDenied)
 WITH_MEMBERS: Final[dict[type[Refusal], Refusal]] = {

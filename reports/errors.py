@@ -230,6 +230,14 @@ class TooManyActiveJobs(Refusal):
     detail = "You have too many jobs queued or running. Try again when one has ended."
 
 
+class TooManyAttempts(Refusal):
+    """Many bad tokens came from this address."""
+
+    status = 429
+    code = "too_many_attempts"
+    detail = "Too many requests with bad tokens came from your address. Look at your token."
+
+
 class Unavailable(Refusal):
     """The database cannot be reached."""
 

@@ -25,6 +25,8 @@ ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.origins("CSRF_TRUSTED_ORIGINS")
 # Behind a proxy that ends TLS and sets X-Forwarded-Proto: redirects to https, secure cookies, HSTS.
 HTTPS = env.boolean("HTTPS", default=False)
+# How many proxies in front append to X-Forwarded-For; attempts to get in are counted by address.
+TRUSTED_PROXIES = env.integer("TRUSTED_PROXIES", 0, low=0, high=10)
 HOST = env.text("HOST", "127.0.0.1" if DEBUG else "0.0.0.0")  # noqa: S104  # containers are reached from outside
 PORT = env.integer("PORT", 8000, low=1, high=65535)
 
@@ -85,6 +87,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "knox",
+    "access",
     "budgets",
     "reports",
 ]
@@ -183,8 +186,8 @@ X_FRAME_OPTIONS = "DENY"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "reports.authentication.BearerAuthentication",
-        "reports.authentication.CsrfCheckedSession",
+        "access.authentication.BearerAuthentication",
+        "access.authentication.CsrfCheckedSession",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": [
@@ -205,7 +208,9 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "POSTPROCESSING_HOOKS": ["openapi.document.complete"],
 }
-# Tokens end when they are deleted or their user is deactivated.
+# Knox makes tokens and hashes them; their table is our own, and knox's stays out of the database.
+KNOX_TOKEN_MODEL = "access.Token"  # noqa: S105  # a name
+MIGRATION_MODULES = {"knox": None}
 REST_KNOX = {"TOKEN_TTL": None}
 
 # Celery reads the names with the prefix.

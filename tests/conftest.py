@@ -9,6 +9,7 @@ import redis
 from django.conf import settings
 from django.db import connection
 
+from access import attempts
 from reports import runner
 from tests.support import processes as support
 from tests.support.clients import Api
@@ -29,6 +30,12 @@ def django_db_modify_db_settings() -> None:
     """On SQLite a file as in production: Django's default, memory, is one database per thread."""
     if connection.vendor == "sqlite":
         connection.settings_dict["TEST"]["NAME"] = connection.settings_dict["NAME"]
+
+
+@pytest.fixture(autouse=True)
+def attempts_begin_anew() -> None:
+    """Every test comes from one address, and many send bad tokens."""
+    attempts.forget_all()
 
 
 @pytest.fixture

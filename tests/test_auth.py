@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from django.test import Client
 from django.utils import timezone
-from knox.models import AuthToken
 
+from access.models import Token
 from reports.models import ReportJob
 from tests.support.clients import JSON, Api
 from tests.support.expect import assert_nothing_written, assert_problem, body_of
@@ -99,7 +99,7 @@ def test_credentials_that_are_not_good_are_nobodys(ada: Api, authorization: str)
 
 
 def test_only_a_hash_of_a_token_is_stored(ada: Api):
-    [stored] = AuthToken.objects.values()
+    [stored] = Token.objects.values()
 
     assert ada.token not in str(stored)
     assert stored["user_id"] == ada.user_id
@@ -107,16 +107,16 @@ def test_only_a_hash_of_a_token_is_stored(ada: Api):
 
 
 def test_a_deleted_token_is_nobodys(ada: Api):
-    AuthToken.objects.all().delete()
+    Token.objects.all().delete()
 
     assert_not_authenticated(ada.post("hello"))
 
 
 def test_a_token_that_ran_out_is_nobodys(ada: Api):
-    AuthToken.objects.update(expiry=timezone.now() - timedelta(seconds=1))
+    Token.objects.update(expiry=timezone.now() - timedelta(seconds=1))
     assert_not_authenticated(ada.get("/budget"))
 
-    AuthToken.objects.update(expiry=timezone.now() + timedelta(hours=1))
+    Token.objects.update(expiry=timezone.now() + timedelta(hours=1))
     assert ada.get("/budget").status_code == 200
 
 

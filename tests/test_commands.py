@@ -10,8 +10,8 @@ from io import StringIO
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
-from knox.models import AuthToken
 
+from access.models import Token
 from tests.support import processes
 from tests.support.clients import Api
 
@@ -35,8 +35,8 @@ def test_a_token_is_alone_on_its_line_and_works(ada: Api):
 def test_only_the_hash_of_a_token_is_stored(ada: Api):
     token = issue("ada").strip()
 
-    assert AuthToken.objects.filter(user=ada.user).count() == 2
-    assert token not in str(list(AuthToken.objects.values()))
+    assert Token.objects.filter(user=ada.user).count() == 2
+    assert token not in str(list(Token.objects.values()))
 
 
 @pytest.mark.django_db
@@ -76,7 +76,7 @@ def test_an_unknown_user_is_an_error():
         issue("nobody")
 
     assert not get_user_model().objects.exists()
-    assert not AuthToken.objects.exists()
+    assert not Token.objects.exists()
 
 
 @pytest.mark.system

@@ -28,6 +28,7 @@ DEFAULTS = {
     "ALLOWED_HOSTS": ["localhost", "127.0.0.1", "[::1]"],
     "CSRF_TRUSTED_ORIGINS": [],
     "HTTPS": False,
+    "TRUSTED_PROXIES": 0,
     "HOST": "0.0.0.0",  # noqa: S104  # the default of production
     "PORT": 8000,
     "INFERENCE_KEY": "",
@@ -48,6 +49,7 @@ DEFAULTS = {
     "WORKER_CONCURRENCY": 100,
 }
 WHOLE_NUMBERS = [
+    "TRUSTED_PROXIES",
     "PORT",
     "INFERENCE_MAX_OUTPUT_TOKENS",
     "INFERENCE_MAX_RESPONSE_BYTES",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PACKAGES = ("budgets", "openapi", "operations", "reports", "reports_project", "telemetry")
+PACKAGES = ("access", "budgets", "openapi", "operations", "reports", "reports_project", "telemetry")
 PRODUCT = sorted(
     path
     for package in PACKAGES
@@ -169,8 +169,8 @@ def test_an_error_code_of_a_job_has_a_line_of_meaning(code: ErrorCode):
 
 
 def test_every_command_is_documented():
-    folder = ROOT / "reports" / "management" / "commands"
-    commands = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
+    files = [path for path in PRODUCT if path.parent.name == "commands"]
+    commands = [path.stem for path in files if path.stem != "__init__"]
 
     readme = (ROOT / "README.md").read_text()
     assert commands

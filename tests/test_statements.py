@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.support.provider import Provider
 
 pytestmark = pytest.mark.django_db(transaction=True)
-AUTHENTICATION = "SELECT knox_authtoken"
+AUTHENTICATION = "SELECT access_token"
 JOBS = "reports_reportjob"
 BUDGETS = "budgets_inferencebudget"
 

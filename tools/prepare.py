@@ -72,8 +72,8 @@ def _demo(path: Path) -> Demo | None:
     if not settings.DEBUG:
         return None
     from django.contrib.auth import get_user_model  # noqa: PLC0415  # needs django.setup()
-    from knox.crypto import hash_token  # noqa: PLC0415
-    from knox.models import AuthToken  # noqa: PLC0415
+
+    from access.models import Token  # noqa: PLC0415
 
     kept = json.loads(path.read_text()) if path.is_file() else {}
     password = kept.get("password") or secrets.token_urlsafe(9)
@@ -84,8 +84,9 @@ def _demo(path: Path) -> Demo | None:
         user.set_password(password)
         user.save()
     token = kept.get("token", "")
-    if not AuthToken.objects.filter(user=user, digest=hash_token(token)).exists():
-        token = AuthToken.objects.create(user=user)[1]
+    found = Token.objects.presented(token)
+    if found is None or found.user != user:
+        token = Token.objects.create(user, name="make up")[1]
     demo = Demo(username=NAME, password=password, token=token)
     path.touch(mode=0o600)
     path.write_text(json.dumps(demo))

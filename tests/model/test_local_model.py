@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 from django.contrib.auth import get_user_model
-from knox.models import AuthToken
 
+from access.models import Token
 from budgets.models import InferenceBudget
 from tests.support.waiting import until
 from tools import local_model, valkey
@@ -48,7 +48,7 @@ def model(processes: Processes, tmp_path: Path) -> dict[str, str]:
 
 def test_a_job_carries_what_the_model_said(processes: Processes, model: dict[str, str]):
     user = get_user_model().objects.create_user("ada")
-    token = AuthToken.objects.create(user=user)[1]
+    token = Token.objects.create(user=user)[1]
     address = processes.web(**model)
     processes.worker(**model)
     client = requests.Session()

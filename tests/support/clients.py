@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth import get_user_model
 from django.test import Client
-from knox.models import AuthToken
+from django.utils import timezone
+
+from access.models import Token
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -26,9 +28,9 @@ class Api:
 
     @classmethod
     def of_new(cls, username: str) -> Api:
-        """A new user."""
+        """A new user, whose token was used within this hour: the first use is a statement more."""
         user = get_user_model().objects.create_user(username)
-        return cls(user, AuthToken.objects.create(user=user)[1])
+        return cls(user, Token.objects.create(user, last_used_at=timezone.now())[1])
 
     @property
     def user_id(self) -> int:

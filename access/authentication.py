@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from django.utils import timezone
-from knox.crypto import hash_token
-from knox.models import AuthToken
 from rest_framework.authentication import (
     BaseAuthentication,
     SessionAuthentication,
@@ -14,7 +11,10 @@ from rest_framework.authentication import (
 )
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 
-from reports.errors import CsrfFailed
+from access import attempts
+from access.addresses import address_of
+from access.models import Token
+from reports.errors import CsrfFailed, TooManyAttempts
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -30,23 +30,24 @@ class BearerAuthentication(BaseAuthentication):
     Knox's own class takes several statements and stumbles over tokens that are not ASCII.
     """
 
-    def authenticate(self, request: Request) -> tuple[AbstractBaseUser, AuthToken] | None:
-        """The token's user. None: no bearer credentials here. Raises AuthenticationFailed."""
+    def authenticate(self, request: Request) -> tuple[AbstractBaseUser, Token] | None:
+        """The token's user. None: no bearer credentials here.
+
+        Raises AuthenticationFailed, or TooManyAttempts at an address that sent many bad tokens. A
+        good one is good at any address, for many people may share it.
+        """
         scheme, _, credentials = get_authorization_header(request).partition(b" ")
         if scheme.lower() != SCHEME:
             return None
         token = credentials.strip(b" ")
         if not token.isascii() or not 0 < len(token) <= LONGEST_TOKEN:
-            raise AuthenticationFailed
-        found = (
-            AuthToken.objects.select_related("user")
-            .filter(digest=hash_token(token.decode()))
-            .first()
-        )
-        if found is None or not found.user.is_active:
-            raise AuthenticationFailed
-        if found.expiry is not None and found.expiry < timezone.now():
-            raise AuthenticationFailed
+            _refuse(request)
+        found = Token.objects.presented(token.decode())
+        if found is None:
+            _refuse(request)
+        if attempts.how_many():  # most of the time there are none
+            attempts.forget(address_of(request))
+        found.note_use()
         return found.user, found
 
     def authenticate_header(self, request: Request) -> str:
@@ -63,3 +64,10 @@ class CsrfCheckedSession(SessionAuthentication):
             super().enforce_csrf(request)
         except PermissionDenied as denied:
             raise CsrfFailed from denied
+
+
+def _refuse(request: Request) -> NoReturn:
+    wait_s = attempts.note(address_of(request))
+    if wait_s is None:
+        raise AuthenticationFailed
+    raise TooManyAttempts(headers={"Retry-After": str(wait_s)})
