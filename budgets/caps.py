@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 What = CapChange.What
 LARGEST_CAP = 2**62
 LONGEST_REASON = 500
+FORGOTTEN = "(erased)"
 
 
 @transaction.atomic
@@ -89,6 +90,12 @@ def set_allowance(group_id: int, *, daily_tokens: int | None, by: User, why: str
         by_name=by.get_username(),
     )
     return True
+
+
+def forget(user: User) -> None:
+    """Take a user's name out of the changes of theirs and by them; the changes stay."""
+    CapChange.objects.filter(user=user).update(name=FORGOTTEN)
+    CapChange.objects.filter(by=user).update(by_name=FORGOTTEN)
 
 
 def _locked(user_id: int) -> InferenceBudget:

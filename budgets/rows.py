@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django.db import connections, models
+from django.db import connection, connections, models
 from django.db.models import F, Func, Value, functions
 from django.db.models.functions import Cast
 from django.db.models.sql import UpdateQuery
@@ -84,6 +85,17 @@ class Noted(Func):
         return self.as_sql(
             compiler, connection, template=template, arg_joiner=", '$[#]', ", **extra
         )
+
+
+def database_now() -> datetime:
+    """The present instant by the database's clock, for what SQL cannot work out. One statement."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SELECT STATEMENT_TIMESTAMP()")
+            now: datetime = cursor.fetchone()[0]
+            return now
+        cursor.execute("SELECT STRFTIME('%Y-%m-%dT%H:%M:%fZ', 'NOW')")
+        return datetime.fromisoformat(cursor.fetchone()[0])
 
 
 def update_returning(rows: QuerySet[Row], **values: object) -> list[Row]:

@@ -10,9 +10,8 @@ from uuid import UUID
 from django.conf import settings
 from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
-from django.utils import timezone
 
-from budgets.rows import Now, UtcToday
+from budgets.rows import Now, UtcToday, database_now
 from reports.errors import ErrorCode, NotFound
 from reports.ids import lowest_at, uuid7
 
@@ -92,7 +91,7 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
         """Terminal for longer than KEY_RETENTION_DAYS; nothing when that is 0."""
         if not settings.KEY_RETENTION_DAYS:
             return self.none()
-        limit = timezone.now() - timedelta(days=settings.KEY_RETENTION_DAYS)
+        limit = database_now() - timedelta(days=settings.KEY_RETENTION_DAYS)
         # Ids carry their time of birth: the first condition keeps the search to old rows.
         return self.filter(pk__lt=lowest_at(limit), finished_at__lt=limit)
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.db.models import Max
 
-from reports import dispatch, events, transitions, usage
+from reports import dispatch, events, retention, transitions
 from reports.logs import log_without_values
 from reports.models import ReportJob
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Of one pass; what is left is the next sweep's, so that none runs for ever.
 MOST_ROWS = 5000
-MOST_OLD_ROWS = 500
 LONGEST_PART = 4  # of QUEUE_TTL_S: the pause between two passes over one row grows no longer
 # A backlog that the broker still holds is not published again until a row waited this many times,
 # or a younger one runs: the queue keeps its order, so the message of the older one is gone.
@@ -50,16 +49,16 @@ def sweep() -> Swept:
         lost=_each(ReportJob.objects.lease_expired(), transitions.lose),
         expired=_each(ReportJob.objects.expired(), transitions.expire),
         republished=_republish(),
-        erased=_each(ReportJob.objects.out_of_retention(), transitions.erase, most=MOST_OLD_ROWS),
-        deleted=_delete_old(),
+        erased=retention.erase_old(),
+        deleted=retention.delete_old(),
     )
     events.swept(asdict(swept), took_s=time.monotonic() - began)
     return swept
 
 
-def _each(rows: JobQuerySet, move: Callable[[ReportJob], bool], *, most: int = MOST_ROWS) -> int:
+def _each(rows: JobQuerySet, move: Callable[[ReportJob], bool]) -> int:
     moved = 0
-    for job in rows[:most]:
+    for job in rows[:MOST_ROWS]:
         try:
             moved += move(job)
         except (OperationalError, InterfaceError):
@@ -100,16 +99,3 @@ def _republish() -> int:
         events.republished(job.pk)
         published += 1
     return published
-
-
-def _delete_old() -> int:
-    # What their day came to is written down first.
-    closed = usage.closed_until()
-    if closed is None:
-        return 0
-    old = ReportJob.objects.out_of_key_retention().filter(day_utc__lte=closed).order_by("pk")
-    job_ids = list(old.values_list("pk", flat=True)[:MOST_OLD_ROWS])
-    if not job_ids:
-        return 0
-    deleted, _ = ReportJob.objects.filter(pk__in=job_ids).delete()
-    return deleted

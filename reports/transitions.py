@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
@@ -224,7 +225,7 @@ def erase(job: ReportJob) -> bool:
     if not moved and not ReportJob.objects.terminal().filter(pk=job.pk).exists():
         raise JobActive
     if moved:
-        events.erased(job.pk)
+        transaction.on_commit(partial(events.erased, job.pk))
     return bool(moved)
 
 

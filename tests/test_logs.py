@@ -228,6 +228,7 @@ def broken_off(job: ReportJob) -> None:
 
 
 @pytest.mark.usefixtures("broker")
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("event", "code", "act"),
     [

@@ -1,0 +1,84 @@
+"""What is kept too long: texts are erased, and later whole rows deleted.
+
+It works in short transactions, the oldest first, and rests after each for as long as it took, for
+a part of the time between two sweeps: a POST finds the database free. Sweeps that meet take other
+rows than each other.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import Error as DatabaseProblem, transaction
+
+from reports import transitions, usage
+from reports.logs import log_without_values
+from reports.models import ReportJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reports.models import JobQuerySet
+
+BATCH = 100
+PART_OF_INTERVAL = 0.2  # for each of the two
+
+
+def erase_old() -> int:
+    """Erase texts after RETENTION_DAYS; of how many jobs. Raises what the database raises."""
+    return _in_batches(lambda: erase_some(ReportJob.objects.out_of_retention()))
+
+
+def delete_old() -> int:
+    """Delete rows after KEY_RETENTION_DAYS; how many. Raises what the database raises."""
+    # What their day came to is written down first.
+    closed = usage.closed_until()
+    if closed is None or not settings.KEY_RETENTION_DAYS:
+        return 0
+    return _in_batches(
+        lambda: delete_some(ReportJob.objects.out_of_key_retention().filter(day_utc__lte=closed))
+    )
+
+
+def erase_some(rows: JobQuerySet) -> int:
+    """Erase the texts of the oldest of these terminal jobs, a batch at most; of how many."""
+    with transaction.atomic():
+        return sum(_erase(job) for job in _taken(rows.order_by("finished_at")))
+
+
+def delete_some(rows: JobQuerySet) -> int:
+    """Delete the oldest of these jobs, a batch at most; how many."""
+    with transaction.atomic():
+        job_ids = [job.pk for job in _taken(rows.only("pk").order_by("pk"))]
+        ReportJob.objects.filter(pk__in=job_ids).delete()
+    return len(job_ids)
+
+
+def _taken(rows: JobQuerySet) -> JobQuerySet:
+    """A batch of rows that nobody else holds, held until the transaction ends."""
+    return rows.select_for_update(skip_locked=True)[:BATCH]
+
+
+def _erase(job: ReportJob) -> bool:
+    try:
+        return transitions.erase(job)
+    except DatabaseProblem:
+        raise
+    except Exception as error:  # noqa: BLE001  # the edge: one row must not stop the others
+        log_without_values(error, f"job {job.pk} could not be erased")
+        return False
+
+
+def _in_batches(batch: Callable[[], int]) -> int:
+    moved = 0
+    give_up_at = time.monotonic() + settings.SWEEP_INTERVAL_S * PART_OF_INTERVAL
+    while True:
+        began = time.monotonic()
+        some = batch()
+        moved += some
+        now = time.monotonic()
+        if some < BATCH or now > give_up_at:
+            return moved
+        time.sleep(now - began)
