@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.template.response import TemplateResponse
 from django.utils.html import format_html, format_html_join
 
+from budgets import asking
+from budgets.asking import AskingAdmin, operator
 from reports import operating, timeline
-from reports.finding import BoundedPaginator, CodeFilter, DayFilter, KnownChoices, search
+from reports.finding import CodeFilter, DayFilter, KnownChoices, search
 from reports.models import ReportJob
 
 if TYPE_CHECKING:
@@ -22,19 +23,14 @@ if TYPE_CHECKING:
 
     from reports.operating import Act
 
-    BaseAdmin = admin.ModelAdmin[ReportJob]
-else:  # generic for the type checker only
-    BaseAdmin = admin.ModelAdmin
-
 TEXTS = ("prompt", "result_text")
 # Filters of the list. Any other look-up could guess at a prompt, or read the whole table.
 LOOKUPS = frozenset({"status__exact", "error_code__exact", DayFilter.parameter_name})
-SHOWN_BEFORE_ACTING = 20
 
 
 @admin.register(ReportJob)
-class ReportJobAdmin(BaseAdmin):
-    """Jobs, newest first."""
+class ReportJobAdmin(AskingAdmin):
+    """Jobs, newest first: ids carry the time of birth."""
 
     list_display = (
         "id",
@@ -47,17 +43,10 @@ class ReportJobAdmin(BaseAdmin):
         "finished_at",
     )
     list_filter = (("status", KnownChoices), ("error_code", CodeFilter), DayFilter)
-    list_per_page = 100
     # Users are fetched for the rows of a page, by one statement of their own, and never joined.
     list_select_related = ()
-    # Ids carry the time of birth, so the primary key's index serves this order.
-    ordering = ("-pk",)
-    sortable_by = ()
     search_fields = ("pk",)
     search_help_text = "A whole job id, user name or idempotency key."
-    paginator = BoundedPaginator
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
     actions = ("cancel", "fail_as_lost", "publish_again", "erase")
     fields = (
         ("id", "owner"),
@@ -107,29 +96,19 @@ class ReportJobAdmin(BaseAdmin):
         if is_confirmed:  # of the jobs that were shown, also where a filter finds them no more
             chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)
             queryset = self.model.objects.filter(pk__in=chosen).order_by("-pk")
-        jobs = list(queryset[: operating.MOST_JOBS + 1])
+        jobs = list(queryset[: asking.MOST_ROWS + 1])
         if act.warning and not is_confirmed:
-            return self._ask(request, jobs, act)
-        words = operating.carry_out(act, jobs, operator=_operator(request))
+            many = f"{len(jobs)} job{'s' * (len(jobs) != 1)}"
+            title = f"{act.order} {many}" if len(jobs) <= asking.MOST_ROWS else act.order
+            return self.ask(request, jobs, action=act.name, title=title, warning=act.warning)
+        words = operating.carry_out(act, jobs, operator=operator(request))
         level = messages.WARNING if words.startswith("0 ") else messages.SUCCESS
         self.message_user(request, words, level)
         return None
 
-    def _ask(self, request: HttpRequest, jobs: list[ReportJob], act: Act) -> TemplateResponse:
-        asked = jobs[: operating.MOST_JOBS]
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Are you sure? {len(asked)} {'job is' if len(asked) == 1 else 'jobs are'} "
-            f"to be {act.done}",
-            "opts": self.opts,
-            "act": act,
-            "jobs": asked[:SHOWN_BEFORE_ACTING],
-            "more": len(asked[SHOWN_BEFORE_ACTING:]),
-            "is_cut": len(jobs) > len(asked),
-            "job_ids": [job.pk for job in asked],
-            "checkbox": ACTION_CHECKBOX_NAME,
-        }
-        return TemplateResponse(request, "admin/reports/reportjob/ask.html", context)
+    def described(self, job: ReportJob) -> str:
+        """Which job, in which state, of whom."""
+        return f"{job.pk}, {job.status}, of {job.user.get_username()}"
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -138,7 +117,7 @@ class ReportJobAdmin(BaseAdmin):
         job: ReportJob = kwargs["obj"]
         if self._shows_texts(request, job):
             words = "looked at, with its texts"
-            operating.put_on_record(job, operator=_operator(request), words=words)
+            operating.put_on_record(job, operator=operator(request), words=words)
         context["may_act"] = self.has_act_permission(request)
         context["may_erase"] = self.has_erase_permission(request)
         return super().render_change_form(request, context, *args, **kwargs)

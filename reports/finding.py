@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.auth import get_user_model
-from django.core.paginator import Paginator
 
 from reports.ids import lowest_at
-from reports.models import CANONICAL_UUID, ReportJob, Status
+from reports.models import CANONICAL_UUID, Status
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
-    BasePaginator = Paginator[ReportJob]
-else:  # generic for the type checker only
-    BasePaginator = Paginator
+    from reports.models import ReportJob
 
-# A full count of a large table takes seconds, and nobody turns to its last page.
-COUNTED = 2000
 DAYS_OFFERED = 8
 # Days that an id can carry.
 FIRST_DAY, LAST_DAY = date(1970, 1, 2), date(9998, 12, 31)
 # The clock that makes ids is the web process's, the one that names days the database's.
 CLOCKS_APART = timedelta(hours=1)
-
-
-class BoundedPaginator(BasePaginator):
-    """Pages of the newest rows; how many there are in all stays unknown."""
-
-    limit = COUNTED
-    object_list: QuerySet[ReportJob]
-
-    @cached_property
-    def count(self) -> int:
-        """How many rows there are, up to the limit."""
-        return self.object_list[: self.limit].count()
 
 
 class KnownChoices(admin.ChoicesFieldListFilter):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.contrib.admin.models import CHANGE, LogEntry
 
+from budgets import asking
 from reports import dispatch, transitions
 from reports.errors import JobActive, JobFinished
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
     from reports.models import ReportJob
 
-# Of one action: what is chosen beyond it is told, and left for another.
-MOST_JOBS = 500
+# Of one action; what is left is told.
 LONGEST_S = 15.0
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ class Act:
     """One thing that an operator may do to a job, and the words for it."""
 
     name: str
+    order: str
     move: Callable[[ReportJob], bool]
     done: str
     why_not: str
@@ -47,6 +48,7 @@ def _publish_again(job: ReportJob) -> bool:
 
 CANCEL = Act(
     name="cancel",
+    order="Cancel",
     move=transitions.cancel,
     done="cancelled",
     why_not="having ended before",
@@ -57,6 +59,7 @@ CANCEL = Act(
 )
 FAIL_AS_LOST = Act(
     name="fail_as_lost",
+    order="Fail as worker_lost",
     move=transitions.give_up,
     done="failed as lost",
     why_not="not running",
@@ -68,12 +71,14 @@ FAIL_AS_LOST = Act(
 )
 PUBLISH_AGAIN = Act(
     name="publish_again",
+    order="Publish again",
     move=_publish_again,
     done="published again",
     why_not="not waiting, or not taken by the broker",
 )
 ERASE = Act(
     name="erase",
+    order="Erase prompts and texts of",
     move=transitions.erase,
     done="erased",
     why_not="not ended yet, or erased before",
@@ -88,7 +93,7 @@ def carry_out(act: Act, jobs: Sequence[ReportJob], *, operator: User) -> str:
     """Do it to each of the jobs, and say in a sentence how many moved and how many did not."""
     give_up_at = time.monotonic() + LONGEST_S
     moved = tried = 0
-    for job in jobs[:MOST_JOBS]:
+    for job in jobs[: asking.MOST_ROWS]:
         if time.monotonic() > give_up_at:
             break
         tried += 1

@@ -161,9 +161,7 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_I18N = False
 USE_TZ = True
-# Where a template names no other: what operators compare with logs and with other machines.
-DATE_FORMAT = "Y-m-d"
-DATETIME_FORMAT = "Y-m-d H:i:s"
+FORMAT_MODULE_PATH = "reports_project.formats"
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]

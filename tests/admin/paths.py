@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 JOBS = "/admin/reports/reportjob/"
 BUDGETS = "/admin/budgets/inferencebudget/"
+ALLOWANCES = "/admin/budgets/groupallowance/"
+CHANGES = "/admin/budgets/capchange/"
 
 
 def page_of(job: ReportJob) -> str:

@@ -10,6 +10,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.utils import timezone
 
+from budgets import asking
 from reports import dispatch, operating
 from tests.admin.conftest import staff
 from tests.admin.paths import JOBS, page_of
@@ -163,13 +164,13 @@ def test_each_act_is_on_record_with_its_operator(
 
 
 def test_an_action_is_bounded_and_says_so(operator: Client, ada: Api, monkeypatch):
-    monkeypatch.setattr(operating, "MOST_JOBS", 2)
+    monkeypatch.setattr(asking, "MOST_ROWS", 2)
     jobs = [job_in("queued", user=ada.user) for _ in range(3)]
 
     asked = html.read(ask(operator, "cancel", jobs[0], select_across="1"))
     done = html.read(act(operator, "cancel", *jobs))
 
-    assert "These are the newest 2 of them." in asked.words
+    assert "These are the first 2 of them." in asked.words
     assert str(jobs[0].pk) not in asked.words
     assert "2 cancelled; the others were not tried" in done.words
     assert row(jobs[0])["status"] == "queued"

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from reports.finding import BoundedPaginator
+from budgets.paging import BoundedPaginator
 from reports.ids import lowest_at
 from reports.models import Status
 from tests.admin.conftest import staff

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.support.expect import Answer
 
+CELLS = {"td", "th"}  # which a reader sees apart
 Attributes = dict[str, str | None]
 
 
@@ -53,6 +54,8 @@ class _Reader(HTMLParser):
             self.textarea = name
 
     def handle_endtag(self, tag: str) -> None:
+        if tag in CELLS:
+            self.page.words += " "
         if tag == "textarea":
             text = self.page.fields[self.textarea]
             # HTML's rule: a line end right after the tag is not part of the text.

@@ -1,0 +1,1 @@
+"""How the site writes what Django would write in a language's own way."""
