@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 from django_htmx.http import HttpResponseClientRedirect, retarget
 
-from reports import transitions
+from reports import timeline, transitions
 from reports.answers import HtmxRequest, PageRequest, SeeOther, access, private
 from reports.errors import JobActive, JobFinished
 from reports.models import Status
@@ -130,6 +130,7 @@ def _screen(report: ReportJob) -> dict[str, object]:
     """What the page and the fragment show of a report, and which of its states that is."""
     return {
         "job": report,
+        "steps": timeline.steps(report),
         "model": settings.INFERENCE_MODEL,
         "seen": f"{report.updated_at.timestamp():.6f}-{report.jobs_ahead}",
         "every_s": 0 if report.is_terminal else _poll_every_s(report),

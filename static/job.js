@@ -59,6 +59,7 @@ const watchPolling = () => {
   let pausedUntil = 0;
   let lastPoll = 0;
   let hadFocus = false;
+  let wasOpen = false;
 
   const isPoll = (event) => event.detail.elt?.id === "poll";
   const pause = (text) => {
@@ -105,10 +106,12 @@ const watchPolling = () => {
   let state = find("job").dataset.state;
   document.addEventListener("htmx:beforeSwap", () => {
     hadFocus = find("job").contains(document.activeElement);
+    wasOpen = find("life").open;
   });
   document.addEventListener("htmx:afterSettle", () => {
     const job = find("job");
     notifying.show();
+    find("life").open = wasOpen;
     if (hadFocus && document.activeElement === document.body) job.focus();
     if (job.dataset.state === state) return;
     state = job.dataset.state;

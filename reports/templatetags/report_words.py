@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from reports import markdown
 from reports.errors import ErrorCode
+from reports.timeline import What
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,6 +37,17 @@ REASONS = {
     ErrorCode.QUEUE_EXPIRED: "Nobody was free to work on this report in time.",
     ErrorCode.CANCELLED: "It was stopped before it ended.",
     ErrorCode.INTERNAL_ERROR: "Something broke on our side.",
+}
+STEPS = {
+    What.ACCEPTED: "Accepted",
+    What.PUBLISHED: "Handed to the queue",
+    What.CLAIMED: "Taken up by a worker",
+    What.PUT_OFF: "Put off",
+    What.REPUBLISHED: "Handed to the queue again",
+    What.SUCCEEDED: "Ready",
+    What.FAILED: "Failed",
+    What.CANCELLED: "Cancelled",
+    What.ERASED: "Texts erased",
 }
 # Models whose answers need a word of warning.
 MODEL_NOTES = {
@@ -72,6 +84,12 @@ def state_sentence(name: str) -> str:
 def state_icon(name: str) -> str:
     """A state as the icon of a tab."""
     return f"icon-{name}.svg"
+
+
+@register.filter
+def step_word(what: str) -> str:
+    """A step of a timeline in words."""
+    return STEPS[What(what)]
 
 
 @register.filter

@@ -166,6 +166,56 @@ def test_trouble_is_told_quietly_slows_polling_and_passes(
     expect(page.locator("#notice")).to_be_empty()
 
 
+def test_polling_goes_on_at_once_when_the_network_is_back(tab: Tab, ada: Api):
+    job = job_in("queued", user=ada.user)
+    page = tab.watch(job)
+    page.context.set_offline(True)
+    page.clock.run_for(2_000)
+    expect(page.locator("#notice")).to_contain_text("no connection")
+    transitions.claim(job.pk)
+
+    page.context.set_offline(False)
+
+    expect(page.get_by_role("heading", name="Running")).to_be_visible()
+    expect(page.locator("#notice")).to_be_empty()
+
+
+def test_a_page_from_the_browsers_memory_is_read_anew(tab: Tab, ada: Api):
+    job = job_in("queued", user=ada.user)
+    page = tab.open(f"/jobs/{job.pk}/")
+    page.evaluate("window.isTheSamePage = true")
+    transitions.cancel(job)
+
+    with page.expect_navigation():
+        page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+
+    expect(page.get_by_role("heading", name="Cancelled")).to_be_visible()
+    assert not page.evaluate("window.isTheSamePage")
+
+
+def test_what_is_open_stays_open_when_the_report_moves_on(tab: Tab, ada: Api):
+    job = job_in("queued", user=ada.user)
+    page = tab.watch(job)
+    page.get_by_text("What happened when").click()
+
+    transitions.claim(job.pk)
+
+    expect(page.get_by_text("Taken up by a worker")).to_be_visible()
+    assert "icon-running.svg" in (page.locator("#icon").get_attribute("href") or "")
+
+
+def test_a_page_whose_poller_did_not_arrive_reads_itself_anew(tab: Tab, ada: Api):
+    job = job_in("queued", user=ada.user)
+    tab.page.route("**/htmx*", lambda route: route.abort())
+    page = tab.open(f"/jobs/{job.pk}/")
+    transitions.claim(job.pk)
+
+    with page.expect_navigation():
+        page.clock.run_for("00:11")
+
+    expect(page.get_by_role("heading", name="Running")).to_be_visible()
+
+
 def test_a_slow_server_is_asked_once_at_a_time(tab: Tab, ada: Api):
     page = tab.watch(job_in("queued", user=ada.user))
     held: list[Route] = []

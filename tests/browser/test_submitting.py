@@ -11,15 +11,26 @@ from playwright.sync_api import expect
 from reports import transitions
 from reports.models import ReportJob
 from reports.provider import Completion
-from tests.support.rows import job_in
+from tests.browser.conftest import Tab, sign_in
+from tests.support.rows import give_budget, job_in
 
 if TYPE_CHECKING:
-    from tests.browser.conftest import Tab
+    from playwright.sync_api import Browser, Route
+    from pytest_django import Settings
+
     from tests.support.clients import Api
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 EMOJI = "\N{GRINNING FACE}"
+# How often a reader of screens is told of another fit.
+COUNT_CHANGES = """() => {
+  window.changes = 0;
+  new MutationObserver(() => { window.changes += 1; })
+    .observe(document.getElementById("fit"), {childList: true});
+}"""
+# Back to a page that the browser had frozen, which headless ones never do.
+FROM_MEMORY = "dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))"
 JOB_PAGE = re.compile(r"/jobs/[0-9a-f-]{36}/$")
 
 
@@ -59,6 +70,121 @@ def test_a_double_click_makes_one_job(tab: Tab):
 
     expect(page).to_have_url(JOB_PAGE)
     assert ReportJob.objects.count() == 1
+
+
+def test_a_lost_answer_is_asked_for_again_with_the_same_key(tab: Tab):
+    page = tab.open("/")
+
+    def lose(route: Route) -> None:
+        if route.request.method != "POST":
+            route.continue_()
+            return
+        route.fetch(max_redirects=0)
+        route.abort()
+
+    page.route("**/", lose)
+    page.get_by_label("Prompt").fill("sent, and no answer")
+    page.get_by_role("button", name="Submit").click()
+    expect(page).to_have_url("chrome-error://chromewebdata/")
+    first = ReportJob.objects.get()
+    page.unroute("**/")
+
+    tab.open("/")
+    expect(page.get_by_label("Prompt")).to_have_value("sent, and no answer")
+    expect(page.get_by_text("no answer came")).to_be_visible()
+    page.get_by_role("button", name="Submit").click()
+
+    expect(page).to_have_url(f"{tab.address}/jobs/{first.pk}/")
+    tab.open("/")
+    expect(page.get_by_label("Prompt")).to_have_value("")
+    assert ReportJob.objects.count() == 1
+
+
+def test_on_a_slow_network_many_clicks_make_one_job(tab: Tab):
+    page = tab.open("/")
+    slow = {"offline": False, "latency": 300, "downloadThroughput": 1e5, "uploadThroughput": 1e5}
+    page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", slow)
+    page.get_by_label("Prompt").fill("patience")
+
+    page.locator("#submit").click(click_count=4)
+
+    expect(page).to_have_url(JOB_PAGE)
+    expect(page.get_by_role("heading", name="Waiting")).to_be_visible()
+    assert ReportJob.objects.count() == 1
+
+
+def test_a_keyboard_is_enough(tab: Tab):
+    page = tab.open("/")
+    keys = page.keyboard
+    keys.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    keys.press("Enter")
+    keys.press("Tab")
+    expect(page.get_by_label("Prompt")).to_be_focused()
+    keys.type("typed")
+    keys.press("Enter")
+    keys.type("in two lines")
+    keys.press("Control+Enter")
+    expect(page).to_have_url(JOB_PAGE)
+
+    for name in ("Skip", "Reports", "Sign out", "Prompt", "Notify", "Cancel"):
+        keys.press("Tab")
+        expect(page.locator(":focus")).to_contain_text(name)
+        assert page.locator(":focus").evaluate("e => e.matches(':focus-visible')")
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="Cancel this report?")).to_be_visible()
+    for _ in range(4):
+        keys.press("Tab")
+    keys.press("Enter")
+
+    expect(page.get_by_role("heading", name="Cancelled")).to_be_visible()
+    assert ReportJob.objects.get().prompt == "typed\nin two lines"
+
+
+def test_without_scripts_everything_can_be_reached(plain_tab: Tab, ada: Api):
+    for number in range(25):
+        job_in("succeeded", user=ada.user, prompt=f"prompt {number}", age_s=100 + number)
+    failed = job_in("failed", user=ada.user, prompt="\nonce more")
+    page = plain_tab.open("/")
+
+    page.get_by_role("link", name="Ready").click()
+    page.get_by_role("link", name="Older").click()
+    expect(page.locator(".history li")).to_have_count(5)
+    page.get_by_role("link", name="prompt 24").click()
+    expect(page.get_by_role("button", name="Copy")).to_be_hidden()
+    page.get_by_role("link", name="Erase").click()
+    page.get_by_role("button", name="Erase for good").click()
+    expect(page.get_by_role("heading", name="Erased")).to_be_visible()
+    plain_tab.open(f"/jobs/{failed.pk}/")
+    page.get_by_role("link", name="Try again").click()
+    page.get_by_role("button", name="Submit").click()
+    expect(page.get_by_role("heading", name="Waiting")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+    page.go_back()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert ReportJob.objects.filter(prompt="\nonce more").count() == 2
+
+
+def test_two_people_at_two_browsers_see_their_own_and_nothing_else(
+    tab: Tab, chromium: Browser, ada: Api, bob: Api
+):
+    job = job_in("queued", user=ada.user, prompt="a secret of hers")
+    hers = tab.watch(job)
+    with chromium.new_context() as context:
+        sign_in(context, bob, tab.address)
+        his = Tab(context.new_page(), tab.address)
+
+        his.open(f"/jobs/{job.pk}/")
+        expect(his.page.get_by_text("There is nothing here")).to_be_visible()
+        his.open("/")
+        expect(his.page.get_by_text("You have none yet")).to_be_visible()
+        his.page.get_by_role("button", name="Sign out").click()
+        expect(his.page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+    tab.poll(1)
+    expect(hers.locator(".prompt .text")).to_have_text("a secret of hers")
 
 
 def test_without_scripts_a_prompt_becomes_a_text(plain_tab: Tab):
@@ -128,6 +254,48 @@ def test_the_count_of_characters_is_the_servers(tab: Tab):
 
     expect(page).to_have_url(JOB_PAGE)
     assert ReportJob.objects.get().prompt == EMOJI * 7999 + "\n"
+
+
+def test_what_a_prompt_costs_is_told_while_it_is_typed(tab: Tab, ada: Api, settings: Settings):
+    settings.INFERENCE_MAX_OUTPUT_TOKENS = 100
+    give_budget(ada.user, daily_tokens=2_000, spent_tokens=1_800)
+    page = tab.open("/")
+    prompt, size, fit = page.get_by_label("Prompt"), page.locator("#size"), page.locator("#fit")
+    page.evaluate(COUNT_CHANGES)
+
+    prompt.fill(EMOJI * 400)
+    expect(size).to_contain_text("Reserves 200 tokens; 0 of today")
+    expect(fit).to_be_empty()
+    for count in (404, 405, 406):
+        prompt.fill(EMOJI * count)
+        expect(fit).to_contain_text("Does not fit into what is left")
+    expect(size).to_contain_text("Reserves 201 tokens; 200 are left today")
+    prompt.fill("a" * 7_604)
+    expect(fit).to_contain_text("More than a whole day")
+    prompt.fill("a" * 399)
+    expect(fit).to_be_empty()
+
+    assert page.evaluate("window.changes") == 3
+    page.get_by_role("button", name="Submit").click()
+    expect(page).to_have_url(JOB_PAGE)
+    assert ReportJob.objects.get().token_estimate == 199
+
+
+def test_a_form_from_the_browsers_memory_keeps_what_was_not_sent(tab: Tab):
+    page = tab.open("/")
+    page.get_by_label("Prompt").fill("not sent yet")
+    key = page.locator("#key").input_value()
+
+    page.evaluate(FROM_MEMORY)
+    expect(page.get_by_label("Prompt")).to_have_value("not sent yet")
+    page.locator("form").first.evaluate("form => form.noValidate = true")
+    page.evaluate("document.getElementById('ask').dispatchEvent(new Event('submit'))")
+    with page.expect_navigation():
+        page.evaluate(FROM_MEMORY)
+
+    # It was taken for sent, and no report's page has come: the same key again.
+    expect(page.get_by_label("Prompt")).to_have_value("not sent yet")
+    assert page.locator("#key").input_value() == key
 
 
 def test_a_failed_report_is_tried_again_as_a_new_job(tab: Tab, ada: Api):

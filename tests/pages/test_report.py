@@ -9,9 +9,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from reports import transitions
 from reports.errors import ErrorCode
 from reports.models import Status
+from reports.provider import Completion
 from reports.templatetags import report_words
+from reports.timeline import What
 from tests.pages.paths import fragment_path, job_path
 from tests.support import html
 from tests.support.rows import job_in
@@ -85,6 +88,24 @@ def test_a_waiting_report_tells_how_many_are_older(
 def test_every_error_code_has_words_of_its_own():
     assert set(report_words.REASONS) == set(ErrorCode)
     assert len(set(report_words.REASONS.values())) == len(ErrorCode)
+
+
+def test_every_step_has_words_of_its_own():
+    assert set(report_words.STEPS) == set(What)
+    assert len(set(report_words.STEPS.values())) == len(What)
+
+
+def test_a_page_tells_what_happened_when(browser: Client, ada: Api):
+    job = job_in("queued", user=ada.user)
+    held = transitions.claim(job.pk)
+    assert held is not None
+    transitions.succeed(held, Completion("a text"))
+
+    page = html.read(browser.get(job_path(job)))
+
+    order = ["Accepted, 10 tokens reserved", "Taken up by a worker", "Ready, 6 of 10 reserved"]
+    places = [page.words.index(words) for words in order]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize(
