@@ -172,6 +172,8 @@ class InferenceBudget(models.Model):
     objects = BudgetQuerySet.as_manager()
 
     class Meta:
+        # Today's tokens of all users; a row changes its day once a day, and else stays in place.
+        indexes: ClassVar = [models.Index("day_utc", name="inferencebudget_day_idx")]
         constraints: ClassVar = [
             models.CheckConstraint(
                 condition=Q(daily_tokens__gte=0), name="inferencebudget_daily_not_negative"
