@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.urls import URLPattern, path, re_path
 
+from access import pages as access
 from budgets.api import BudgetView
 from openapi import views as openapi
 from reports import front, pages
@@ -48,6 +49,8 @@ urlpatterns = [
     path("jobs/<uuid:job_id>/text.md", pages.text, name="job-text"),
     path("jobs/<uuid:job_id>/cancel/", pages.cancel, name="job-cancel"),
     path("jobs/<uuid:job_id>/erase/", pages.erase, name="job-erase"),
+    path("tokens/", access.tokens, name="tokens"),
+    path("tokens/<int:token_id>/revoke/", access.revoke, name="token-revoke"),
     path("login/", SIGN_IN, name="login"),
     path("login", SIGN_IN),
     path("logout/", SIGN_OUT, name="logout"),
