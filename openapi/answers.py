@@ -52,7 +52,7 @@ OF_STATUS: Final[dict[int, dict[str, Header]]] = {
 
 def empty(description: str, named: dict[str, Header] | None = None) -> dict[str, Any]:
     """An answer without a body."""
-    return {"description": description} | ({"headers": named} if named else {})
+    return {"description": description, "headers": {**headers.EVERYWHERE, **(named or {})}}
 
 
 def answer(

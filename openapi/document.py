@@ -9,7 +9,7 @@ from django.urls import NoReverseMatch, reverse
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
-from openapi import operations, probes, schemas
+from openapi import headers, operations, probes, schemas
 
 if TYPE_CHECKING:
     from drf_spectacular.plumbing import ComponentRegistry
@@ -50,6 +50,7 @@ def complete(result: dict[str, Any], **_: object) -> dict[str, Any]:
     result["paths"] = paths
     result["components"] = {
         "schemas": schemas.ALL,
+        "headers": headers.COMPONENTS,
         "securitySchemes": operations.SECURITY_SCHEMES,
     }
     return result

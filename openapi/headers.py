@@ -17,6 +17,13 @@ def _text(pattern: str) -> Schema:
     return {"type": "string", "pattern": pattern}
 
 
+REQUEST_ID: Final = _header(
+    "Stands in our log beside this request. Yours, where you sent one that fits.",
+    {"type": "string", "minLength": 1},
+)
+# What every answer has, by the names of their components.
+EVERYWHERE: Final = {"X-Request-ID": {"$ref": "#/components/headers/RequestId"}}
+COMPONENTS: Final = {"RequestId": REQUEST_ID}
 POLL_AFTER: Final = _header(
     "Seconds after which to ask again; left out once the job has ended.",
     {"type": "integer", "minimum": 1},

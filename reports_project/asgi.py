@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -22,6 +22,9 @@ from urllib.parse import unquote_to_bytes
 from django.conf import settings
 
 from reports.errors import BodyTimeout, Refusal, TooLarge
+from reports.parsing import PROBLEM
+from reports.problems import headers_of
+from reports_project import policy
 from reports_project.wsgi import application as django_application
 from telemetry import access, context, relay
 
@@ -36,7 +39,11 @@ DRAIN_BYTES = 4 * 1024 * 1024
 UNPREFIXED = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 HEALTH = "/healthz"
 CLIENT_LEFT = 499  # nginx's number
-ALIVE: Answer = 200, [(b"content-type", b"application/json")], b'{"status": "ok"}'
+ALIVE: Answer = (
+    200,
+    [(b"content-type", b"application/json"), (b"cache-control", b"no-store")],
+    b'{"status": "ok"}',
+)
 
 threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="django")
 
@@ -94,13 +101,15 @@ def _own(
 ) -> Answer:
     """An answer that Django knows nothing of, with an id, written and counted like the others."""
     status, headers, content = answer
-    given = dict(scope["headers"]).get(context.HEADER.lower().encode(), b"")
+    sent = dict(scope["headers"])
+    given = sent.get(context.HEADER.lower().encode(), b"")
+    is_secure = sent.get(b"x-forwarded-proto") == b"https"
     request_id = context.request_id_from(given.decode("latin-1"))
     took_s = time.monotonic() - began
     with context.at_work_for(request=request_id):
         access.note(route=route, method=scope["method"], status=status, took_s=took_s)
-    named = (context.HEADER.lower().encode(), request_id.encode())
-    return status, [*headers, named], content
+    ours = {context.HEADER: request_id, **policy.headers(is_secure=is_secure)}
+    return status, [*headers, *_encoded(ours.items())], content
 
 
 async def _gather(receive: Receive) -> bytes:
@@ -124,12 +133,17 @@ async def _gather(receive: Receive) -> bytes:
 
 def _refuse(refusal: Refusal) -> Answer:
     content = json.dumps(refusal.document()).encode()
-    headers = [
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", str(len(content)).encode()),
-        (b"connection", b"close"),
-    ]
-    return refusal.status, headers, content
+    headers = {
+        "Content-Type": PROBLEM,
+        "Content-Length": str(len(content)),
+        "Connection": "close",
+        **headers_of(refusal),
+    }
+    return refusal.status, _encoded(headers.items()), content
+
+
+def _encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
 
 def _environ(scope: MutableMapping[str, Any], body: bytes) -> dict[str, Any]:
@@ -171,10 +185,7 @@ def _call_django(environ: dict[str, Any]) -> Answer:
     def start_response(
         status: str, headers: list[tuple[str, str]], *_: object
     ) -> Callable[[bytes], object]:
-        encoded = [
-            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers
-        ]
-        started.append((int(status[:3]), encoded))
+        started.append((int(status[:3]), _encoded(headers)))
         return parts.append
 
     response = django_application(environ, start_response)

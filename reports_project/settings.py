@@ -94,7 +94,7 @@ INSTALLED_APPS = [
     "reports",
 ]
 MIDDLEWARE = [
-    "reports_project.policy.ContentSecurityPolicyMiddleware",
+    "reports_project.policy.PolicyMiddleware",
     "telemetry.access.AccessMiddleware",
     "reports.problems.ApiErrorsMiddleware",
     "django.middleware.security.SecurityMiddleware",

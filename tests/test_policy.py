@@ -8,9 +8,12 @@ import pytest
 from django.test import Client
 
 from reports.models import ReportJob
+from reports_project import policy
 from tests.support.rows import job_in
 
 if TYPE_CHECKING:
+    from pytest_django import Settings
+
     from tests.support.clients import Api
     from tests.support.expect import Answer
 
@@ -83,6 +86,61 @@ def test_a_foreign_host_a_missing_token_and_a_fault_of_ours_carry_the_policy(ada
         assert_strict(answer)
         assert b"<style" not in answer.content
         assert b" style=" not in answer.content
+
+
+def answers_to(ada: Api) -> dict[str, Answer]:
+    """One answer of each kind: whoever wrote it."""
+    job = job_in("succeeded", user=ada.user)
+    known = ada.get(f"/reports/{job.pk}").headers["ETag"]
+    stranger, browser = Client(), ada.browser()
+    return {
+        "a job": ada.get(f"/reports/{job.pk}"),
+        "a job that is known": ada.get(f"/reports/{job.pk}", If_None_Match=known),
+        "nothing to tell": ada.request("DELETE", f"/reports/{job.pk}"),
+        "a refusal of the API": ada.post(" "),
+        "a refusal of Django's, as a problem": stranger.get("/nowhere"),
+        "a method of a check": stranger.post("/healthz"),
+        "a foreign host": stranger.get("/budget", headers={"Host": "elsewhere.example"}),
+        "a bad token": stranger.get("/budget", headers={"Authorization": "Bearer x"}),
+        "the browsable API": browser.get("/reports", headers={"Accept": "text/html"}),
+        "metrics": stranger.get("/metrics"),
+        "readiness": stranger.get("/readyz"),
+        "the document": stranger.get("/schema"),
+        "its page": stranger.get("/docs"),
+        "a file that is not there": stranger.get("/static/none.js"),
+        "a way to sign in": stranger.get("/tokens/"),
+        "the admin's door": stranger.get("/admin/login/"),
+    }
+
+
+def test_a_file_carries_the_headers():
+    response = Client().get("/static/docs.js")
+    told = {name: response.headers.get(name) for name in policy.HEADERS}
+    response.close()
+
+    assert told == policy.HEADERS
+
+
+def test_no_answer_is_without_the_headers(ada: Api):
+    for name, answer in answers_to(ada).items():
+        for header, text in policy.HEADERS.items():
+            if (name, header) != ("its page", "Content-Security-Policy"):
+                assert answer.headers.get(header) == text, (name, header)
+        assert "Strict-Transport-Security" not in answer.headers
+
+
+def test_over_https_every_answer_asks_for_https(ada: Api, settings: Settings):
+    settings.SECURE_HSTS_SECONDS = 60
+    settings.SECURE_HSTS_INCLUDE_SUBDOMAINS = settings.SECURE_HSTS_PRELOAD = True
+    told = [
+        Client().get("/nowhere", secure=True),
+        Client().get("/healthz", secure=True),
+        Client().get("/budget", secure=True),
+        Client().get("/login/", secure=True),
+    ]
+
+    asked = {answer.headers.get("Strict-Transport-Security") for answer in told}
+    assert asked == {"max-age=60; includeSubDomains; preload"}
 
 
 def test_signing_out_leaves_no_copy_and_needs_a_form(ada: Api):
