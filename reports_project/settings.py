@@ -209,7 +209,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": [
         "rest_framework.renderers.JSONRenderer",
-        "rest_framework.renderers.BrowsableAPIRenderer",
+        "reports.browsing.BrowsingRenderer",
     ],
     "DEFAULT_PARSER_CLASSES": ["reports.parsing.StrictJSONParser"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "reports.parsing.Negotiation",

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from reports.models import ReportJob
     from tests.support.expect import Answer
 
+FRONT = "/admin/"
+USAGE = "/admin/usage/"
 JOBS = "/admin/reports/reportjob/"
 BUDGETS = "/admin/budgets/inferencebudget/"
 ALLOWANCES = "/admin/budgets/groupallowance/"

@@ -17,6 +17,7 @@ from reports import census, dispatch
 from reports.errors import ErrorCode
 from telemetry import relay
 from tests.admin.conftest import staff
+from tests.admin.paths import FRONT
 from tests.support import html
 from tests.support.rows import give_budget, job_in
 from tests.support.statements import recorded
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from tests.support.clients import Api
 
 pytestmark = pytest.mark.django_db
-
-FRONT = "/admin/"
 
 
 def words_of(client: Client) -> str:

@@ -12,6 +12,7 @@ from operations import usage as page
 from reports import usage
 from reports.models import UsageDay
 from tests.admin.conftest import staff
+from tests.admin.paths import USAGE
 from tests.support import html
 from tests.support.rows import job_in, today
 from tests.support.statements import recorded
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from tests.support.expect import Answer
 
 pytestmark = pytest.mark.django_db
-
-USAGE = "/admin/usage/"
 
 
 def used(user: Api, *, days_ago: int, **numbers: int) -> None:
