@@ -13,6 +13,11 @@ PRODUCTION = env -i PYTHON_DOTENV_DISABLED=1 SECRET_KEY=$$($(BIN)/python -c 'imp
 	HTTPS=1 ALLOWED_HOSTS=reports.example DATABASE_URL=postgres://reports@db.example/reports \
 	REDIS_URL=redis://broker.example/0 INFERENCE_URL=https://provider.example/v1/chat/completions
 
+# Tests of real processes and browsers run one by one. The others are shared between three processes
+# with a database and a broker each, as long as these are ours to start.
+APART := system or crash or browser or model
+SHARED := $(if $(DATABASE_URL)$(REDIS_URL),,--numprocesses 3 --dist loadfile)
+
 .PHONY: help up test test-sqlite model chaos check format lock
 
 help: ## show this menu
@@ -22,11 +27,12 @@ up: $(VENV)/up.stamp $(if $(filter local,$(MODEL)),$(VENV)/model.stamp) ## run e
 	@$(BIN)/python -m tools.up
 
 test: $(VENV)/dev.stamp ## the whole test suite on PostgreSQL and Valkey, then the contract on SQLite
-	@$(BIN)/python -m pytest --cov $(ARGS)
+	@$(BIN)/python -m pytest $(SHARED) -m "not ($(APART))" --cov --cov-report= $(ARGS)
+	@$(BIN)/python -m pytest -m "$(APART)" --cov --cov-append $(ARGS)
 	@$(MAKE) test-sqlite
 
 test-sqlite: $(VENV)/dev.stamp ## the contract again on what `make up` runs on
-	@TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "not (system or crash or browser or model)" $(ARGS)
+	@TEST_DATABASE=sqlite $(BIN)/python -m pytest $(SHARED) -m "not ($(APART))" $(ARGS)
 
 chaos: $(VENV)/dev.stamp ## kill, freeze and cut everything at random for two minutes, then audit the books (ARGS="--seconds 600 --jobs 5000")
 	@$(BIN)/python -m tools.chaos $(ARGS)

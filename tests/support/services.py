@@ -31,7 +31,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     """Before pytest-django reads the settings: a wrapper runs ahead of every other plugin."""
     os.environ.update(ENVIRONMENT, SECRET_KEY=secrets.token_urlsafe(48))
     options = early_config.known_args_namespace
-    if not (options.help or options.version or options.collectonly):
+    # Each of several test processes has services of its own; the one above them runs no test.
+    is_above = bool(getattr(options, "numprocesses", None)) and not is_one_of_several()
+    if not (options.help or options.version or options.collectonly or is_above):
         _start()
     return (yield)
 
@@ -40,6 +42,11 @@ def pytest_unconfigure() -> None:
     """Let go of the services and wait until they are gone."""
     if _keeper is not None:
         _keeper.communicate(timeout=60)
+
+
+def is_one_of_several() -> bool:
+    """Whether this process shares the tests with others (pytest-xdist)."""
+    return "PYTEST_XDIST_WORKER" in os.environ
 
 
 def _start() -> None:
