@@ -12,7 +12,7 @@ from access import pages as access
 from budgets.api import BudgetView
 from openapi import views as openapi
 from reports import front, pages
-from reports.answers import private
+from reports.answers import nowhere, private
 from reports.api import CancelView, ReportListView, ReportView
 from reports_project import ops
 
@@ -56,4 +56,5 @@ urlpatterns = [
     path("logout/", SIGN_OUT, name="logout"),
     path("logout", SIGN_OUT),
     path("admin/", admin.site.urls),
+    re_path("", nowhere, name="none"),
 ]
