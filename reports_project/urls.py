@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.urls import URLPattern, path, re_path
+from django.views.generic import RedirectView
 
 from access import pages as access
 from budgets.api import BudgetView
@@ -56,5 +57,6 @@ urlpatterns = [
     path("logout/", SIGN_OUT, name="logout"),
     path("logout", SIGN_OUT),
     path("admin/", admin.site.urls),
+    path("favicon.ico", RedirectView.as_view(url="/static/icon.svg")),
     re_path("", nowhere, name="none"),
 ]

@@ -57,7 +57,14 @@ prompt.addEventListener("keydown", (event) => {
 // A page from the browser's memory shows the past: an unsent prompt is worth keeping, all else is read anew.
 window.addEventListener("pageshow", (event) => {
   if (event.persisted && isSent) location.reload();
+  countCharacters(); // Back also restores what was typed, without an event of its own
 });
+
+// The day ends at midnight UTC, which few clocks on a wall show.
+const resets = new Date(find("resets").dateTime);
+if (resets.getHours() || resets.getMinutes()) {
+  find("resets").append(`, ${resets.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })} where you are`);
+}
 
 bringBack();
 countCharacters();

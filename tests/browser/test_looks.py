@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from reports import transitions
+from reports.errors import ErrorCode
+from reports.provider import Failure
 from tests.browser.texts import ARTICLE
 from tests.support.processes import ROOT
 from tests.support.rows import give_budget, job_in
@@ -58,6 +61,16 @@ def front(tab: Tab, ada: Api) -> None:
     tab.open("/").get_by_label("Prompt").fill("Why is the sky blue, and the sea grey?")
 
 
+def life(tab: Tab, ada: Api) -> None:
+    """What happened to a report that failed, unfolded."""
+    job = job_in("queued", user=ada.user, prompt="long " * 300)
+    held = transitions.claim(job.pk)
+    assert held is not None
+    detail = "The provider answered 503 Service Unavailable (it is overloaded or starting)."
+    transitions.fail(held, Failure(ErrorCode.PROVIDER_5XX, 503, detail))
+    tab.open(f"/jobs/{job.pk}/").get_by_text("What happened when").click()
+
+
 def no_room(tab: Tab, ada: Api) -> None:
     """A prompt that does not fit."""
     give_budget(ada.user, daily_tokens=1_000, spent_tokens=999)
@@ -96,7 +109,7 @@ SCENES: dict[str, Scene] = {
     "job-running": report("running", prompt=f"Tell me of {LONG_WORD}"),
     "job-succeeded": report("succeeded", result_text=ARTICLE, finish_reason="length"),
     "job-verbatim": report("succeeded", result_text=">" * 99 + f" deep {LONG_WORD}"),
-    "job-failed": report("failed", prompt="long " * 300),
+    "job-failed": life,
     "job-cancelled": report("failed", error_code="cancelled", http_status=499, settled_tokens=10),
     "job-erased": report("succeeded", **ERASED),
     "job-cancel": action("running", "cancel"),
@@ -121,4 +134,5 @@ def test_a_page_bars_nobody_and_fits(tab: Tab, ada: Api, name: str):
         assert found.violations_count == 0, found.generate_report()
     for width in (NARROWEST, WIDEST):
         page.set_viewport_size({"width": width, "height": 900})
+        page.screenshot(path=PICTURES / f"{name}-dark-{width}.png")
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -172,7 +172,7 @@ def test_two_people_at_two_browsers_see_their_own_and_nothing_else(
 ):
     job = job_in("queued", user=ada.user, prompt="a secret of hers")
     hers = tab.watch(job)
-    with chromium.new_context() as context:
+    with chromium.new_context(timezone_id="Asia/Kolkata") as context:
         sign_in(context, bob, tab.address)
         his = Tab(context.new_page(), tab.address)
 
@@ -180,6 +180,7 @@ def test_two_people_at_two_browsers_see_their_own_and_nothing_else(
         expect(his.page.get_by_text("There is nothing here")).to_be_visible()
         his.open("/")
         expect(his.page.get_by_text("You have none yet")).to_be_visible()
+        expect(his.page.locator("#resets")).to_contain_text("05:30")
         his.page.get_by_role("button", name="Sign out").click()
         expect(his.page.get_by_role("heading", name="Sign in")).to_be_visible()
 
