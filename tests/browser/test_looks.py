@@ -99,6 +99,14 @@ def gone(tab: Tab, ada: Api) -> None:
     tab.open(f"/jobs/{job_in('succeeded', user=ada.user, **ERASED).pk}/text.md")
 
 
+def tokens(tab: Tab, _: Api) -> None:
+    """Right after one was made."""
+    page = tab.open("/tokens/")
+    page.get_by_label("What is it for?").fill("a nightly run")
+    page.get_by_role("button", name="Make a token").click()
+    page.locator("#token").wait_for()
+
+
 ERASED: dict[str, Any] = {"prompt": "", "result_text": "", "erased_at": "2026-01-02T03:04:05Z"}
 SCENES: dict[str, Scene] = {
     "front": front,
@@ -114,6 +122,7 @@ SCENES: dict[str, Scene] = {
     "job-erased": report("succeeded", **ERASED),
     "job-cancel": action("running", "cancel"),
     "job-erase": action("succeeded", "erase"),
+    "tokens": tokens,
     "sign-in": sign_in,
     "sign-out": lambda tab, _: tab.open("/logout/"),
     "not-here": lambda tab, _: tab.open("/nowhere"),

@@ -116,8 +116,18 @@ def test_on_a_slow_network_many_clicks_make_one_job(tab: Tab):
 def test_a_keyboard_is_enough(tab: Tab):
     page = tab.open("/")
     keys = page.keyboard
+
+    def press(*names: str) -> None:
+        """Skip to the content, then Tab until these have had the focus, and press the last."""
+        keys.press("Tab")
+        expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+        keys.press("Enter")
+        for name in names:
+            keys.press("Tab")
+            expect(page.locator(":focus-visible")).to_contain_text(name)
+        keys.press("Enter")
+
     keys.press("Tab")
-    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     keys.press("Enter")
     keys.press("Tab")
     expect(page.get_by_label("Prompt")).to_be_focused()
@@ -126,16 +136,9 @@ def test_a_keyboard_is_enough(tab: Tab):
     keys.type("in two lines")
     keys.press("Control+Enter")
     expect(page).to_have_url(JOB_PAGE)
-
-    for name in ("Skip", "Reports", "Sign out", "Prompt", "Notify", "Cancel"):
-        keys.press("Tab")
-        expect(page.locator(":focus")).to_contain_text(name)
-        assert page.locator(":focus").evaluate("e => e.matches(':focus-visible')")
-    keys.press("Enter")
+    press("Prompt", "Notify", "Cancel")
     expect(page.get_by_role("heading", name="Cancel this report?")).to_be_visible()
-    for _ in range(4):
-        keys.press("Tab")
-    keys.press("Enter")
+    press("Cancel the report")
 
     expect(page.get_by_role("heading", name="Cancelled")).to_be_visible()
     assert ReportJob.objects.get().prompt == "typed\nin two lines"
