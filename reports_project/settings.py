@@ -142,7 +142,8 @@ else:
     DATABASES["default"]["OPTIONS"] = {
         # A writer that begins as a reader fails at once when another writes; this one waits.
         "transaction_mode": "IMMEDIATE",
-        "timeout": 5,
+        # Seconds to wait for the one writer: SQLite lets no queue form, so under load luck decides.
+        "timeout": 20,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
