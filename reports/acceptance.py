@@ -22,6 +22,7 @@ from reports.errors import (
     Unavailable,
 )
 from reports.models import ReportJob, Status
+from telemetry import traces
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -56,6 +57,7 @@ def accept(user_id: int, *, key: str, prompt: str) -> Accepted:
     Raises KeyReused, ExceedsDailyBudget, BudgetExhausted or TooManyActiveJobs, and leaves nothing.
     """
     clash: IntegrityError | None = None
+    began_ns = traces.now()
     for _ in range(TRIES):
         try:
             job, envelope = _insert_and_reserve(user_id, key=key, prompt=prompt)
@@ -66,9 +68,9 @@ def accept(user_id: int, *, key: str, prompt: str) -> Accepted:
             if replayed is None:  # retention took the row meanwhile, or the clash was another
                 clash = error
                 continue
-            events.accepted(replayed.job_id, is_new=False)
+            events.accepted(replayed.job_id, is_new=False, began_ns=began_ns)
             return replayed
-        events.accepted(job.pk, is_new=True)
+        events.accepted(job.pk, is_new=True, began_ns=began_ns)
         dispatch.publish_soon(job.pk)
         return Accepted(job_id=job.pk, status=job.status, was_replayed=False, envelope=envelope)
     # The budget row lies in the future: the database's clock was set back, and will catch up.

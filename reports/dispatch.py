@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from reports import events
 from reports.ids import uuid7
 from reports.logs import log_without_values
-from telemetry import context
+from telemetry import context, traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,8 +80,9 @@ class Publisher:
             )
             return True
 
+        began_ns = traces.now()
         was_taken = self._ask(send) or False
-        events.published(was_taken=was_taken)
+        events.published(job_id, was_taken=was_taken, began_ns=began_ns)
         return was_taken
 
     def pulse(self, queue_name: str) -> bool:

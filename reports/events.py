@@ -12,7 +12,7 @@ from django.conf import settings
 
 from reports.endings import UNANSWERED
 from reports.errors import BudgetExhausted, ErrorCode, ExceedsDailyBudget, TooManyActiveJobs
-from telemetry import meters
+from telemetry import meters, traces
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -54,9 +54,10 @@ def begin() -> None:
     meters.calls.labels(SUCCEEDED)
 
 
-def accepted(job_id: UUID, *, is_new: bool) -> None:
+def accepted(job_id: UUID, *, is_new: bool, began_ns: int) -> None:
     """A POST was answered 202."""
     meters.accepts.labels("new" if is_new else "replay").inc()
+    traces.record("accept" if is_new else "replay", job_id, began_ns=began_ns, is_root=is_new)
     _say("accepted" if is_new else "replayed", job_id)
 
 
@@ -72,10 +73,11 @@ def claimed(job: ReportJob) -> None:
     _say("claimed", job.pk, "running")
 
 
-def called(outcome: Completion | Failure, *, took_s: float) -> None:
+def called(job_id: UUID, outcome: Completion | Failure, *, took_s: float, began_ns: int) -> None:
     """The provider was asked, and this came of it."""
-    code = getattr(outcome, "code", SUCCEEDED)
-    meters.calls.labels(str(code)).observe(took_s)
+    code = str(getattr(outcome, "code", ""))
+    meters.calls.labels(code or SUCCEEDED).observe(took_s)
+    traces.record("call", job_id, began_ns=began_ns, code=code)
     usage = getattr(outcome, "usage", None)
     if usage is not None:
         meters.tokens.labels("prompt").inc(usage.prompt_tokens)
@@ -134,8 +136,10 @@ def swept(moved: dict[str, int], *, took_s: float) -> None:
         logger.info("sweep %s", said, extra={"event": "swept"})
 
 
-def published(*, was_taken: bool) -> None:
+def published(job_id: UUID, *, was_taken: bool, began_ns: int) -> None:
     """An id was offered to the broker."""
+    code = "" if was_taken else "not_taken"
+    traces.record("publish", job_id, began_ns=began_ns, code=code)
     meters.publishes.labels("taken" if was_taken else "not_taken").inc()
 
 

@@ -14,7 +14,7 @@ from reports import events, inflight, provider, transitions
 from reports.errors import ErrorCode
 from reports.logs import log_without_values
 from reports.provider import Call, Completion, Failure, ProviderConfig
-from telemetry import context
+from telemetry import context, traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,7 @@ def run(job_id: UUID, *, published_at: datetime | None = None) -> None:
 
 
 def _run(job_id: UUID, *, published_at: datetime | None) -> None:
+    began_ns = traces.now()
     try:
         held = transitions.claim(job_id, published_at=published_at)
     except Exception as error:  # noqa: BLE001  # the edge: Celery would log its message
@@ -61,6 +62,7 @@ def _run(job_id: UUID, *, published_at: datetime | None) -> None:
     if held is None:
         logger.info("job %s cannot be claimed now: not queued, too old, or put off", job_id)
         return
+    traces.record("claim", job_id, began_ns=began_ns)
     lease_ends_at = time.monotonic() + settings.INFERENCE_TIMEOUT_S + settings.LEASE_GRACE_S
     # One call takes a minute and a connection serves thousands: give it back before the wait.
     connections.close_all()
@@ -86,12 +88,12 @@ def _break_off(held: Claim, lease_ends_at: float) -> bool:
 
 def _ask(held: Claim) -> Completion | Failure:
     call = Call(str(held.job_id), time.monotonic() + settings.INFERENCE_TIMEOUT_S)
-    began = time.monotonic()
+    began, began_ns = time.monotonic(), traces.now()
     with inflight.carrying(held, call):
         outcome = provider.complete(
             held.prompt, job_id=str(held.job_id), config=config(), call=call
         )
-    events.called(outcome, took_s=time.monotonic() - began)
+    events.called(held.job_id, outcome, took_s=time.monotonic() - began, began_ns=began_ns)
     return outcome
 
 

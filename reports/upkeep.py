@@ -22,7 +22,7 @@ from kombu import Consumer, Queue
 
 from reports import dispatch, inflight, sweep, usage
 from reports.logs import log_without_values
-from telemetry import relay
+from telemetry import relay, traces
 
 WATCH_EVERY_S = 1.0
 BOOKS_EVERY_S = 600.0
@@ -115,6 +115,11 @@ class Reporter(Loop):
     """Hands over what this worker counted, and tells that it lives."""
 
     every_s = relay.EVERY_S
+
+    def start(self, parent: Any) -> None:
+        """Begin with the traces too, where they are asked for."""
+        traces.start("worker")
+        super().start(parent)
 
     def turn(self) -> None:
         """Hand over once."""

@@ -26,7 +26,7 @@ from reports.parsing import PROBLEM
 from reports.problems import headers_of
 from reports_project import policy
 from reports_project.wsgi import application as django_application
-from telemetry import access, context, relay
+from telemetry import access, context, relay, traces
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -57,6 +57,7 @@ def _end_with(server: multiprocessing.process.BaseProcess) -> None:
 if server := multiprocessing.parent_process():
     threading.Thread(target=_end_with, args=(server,), name="orphan", daemon=True).start()
     relay.start("web")
+    traces.start("web")
 
 
 class ClientLeft(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -237,6 +238,11 @@ if not (REDIS_URL or DEBUG):
     raise env.BadVariable("REDIS_URL", "is not set; it must look like redis://host:6379/0")
 CELERY_BROKER_URL = REDIS_URL or "redis://127.0.0.1:6379/0"
 
+# Where a collector takes spans; nothing of OpenTelemetry is imported without it.
+OTEL_EXPORTER_OTLP_ENDPOINT = env.http_url("OTEL_EXPORTER_OTLP_ENDPOINT")
+if OTEL_EXPORTER_OTLP_ENDPOINT and not find_spec("opentelemetry"):
+    what_to_do = "needs pip install -r requirements-otel.txt"
+    raise env.BadVariable("OTEL_EXPORTER_OTLP_ENDPOINT", what_to_do)
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", options=("DEBUG", "INFO", "WARNING", "ERROR"))
 LOG_FORMAT = env.choice("LOG_FORMAT", "pretty" if DEBUG else "json", options=("json", "pretty"))
 LOGGING = lines.configuration(LOG_FORMAT, LOG_LEVEL)

@@ -56,6 +56,8 @@ def configuration(form: str, level: str) -> dict[str, Any]:
             "celery.app.trace": quiet,
             "celery.worker.strategy": quiet,
             "celery.beat": quiet,
+            # Four lines about every sign-in that went well.
+            "axes": quiet,
         },
     }
 

@@ -11,21 +11,24 @@ import binascii
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 import redis
 import requests
 
 from access.models import Token
+from tests.support import collector as collectors
 from tests.support.provider import Answer
 from tests.support.waiting import until
 from tests.system.parts import SOON_S, Caller
 from tools import valkey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from tests.support.clients import Api
+    from tests.support.collector import Collector
     from tests.support.processes import Process, Processes
     from tests.support.provider import Provider
 
@@ -65,6 +68,13 @@ def broken_web(crew: Processes) -> tuple[Process, str]:
     words = ["granian", "broken_web:application", "--interface", "asginl", "--port", port]
     process = crew.run("broken-web", ["python", "-m", *words], PYTHONPATH=str(crew.directory))
     return process, f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def collector() -> Generator[Collector]:
+    """Where the processes send their spans."""
+    with collectors.running() as taking:
+        yield taking
 
 
 def is_up(address: str) -> bool:
@@ -131,13 +141,21 @@ def unveiled(text: str) -> str:
 
 
 def test_what_is_entrusted_to_the_product_is_told_nowhere(
-    crew: Processes, stand_in: Provider, ada: Api, own_broker: valkey.Valkey
+    crew: Processes,
+    stand_in: Provider,
+    ada: Api,
+    own_broker: valkey.Valkey,
+    collector: Collector,
 ):
     ada.user.set_password(PASSWORD)
     ada.user.save()
     url = f"{stand_in.url}?key={URL_KEY}"
     crew.environment |= {**SECRETS, "INFERENCE_URL": url, "REDIS_URL": own_broker.url}
     crew.environment |= {"LOG_LEVEL": "DEBUG", "LOG_FORMAT": "json"}
+    crew.environment |= {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+    }
     broker = redis.Redis.from_url(own_broker.url)
     crew.start("beat")
     broken_process, broken_address = broken_web(crew)
@@ -165,6 +183,7 @@ def test_what_is_entrusted_to_the_product_is_told_nowhere(
     broken_worker = crew.run("broken-worker", ["python", "-c", BROKEN_WORKER])
     crew.wait(broken_worker, lambda: " ready." in broken_worker.said())
     broken = caller.ended(caller.post(PROMPT, key=f"{KEY}-broken").json()["job_id"])
+    trace = until(lambda: collector.of(UUID(job_ids[0])), lambda spans: len(spans) == 4)
     metrics = requests.get(f"{address}/metrics", timeout=SOON_S).text
 
     assert sorted(ends) == ["failed", "failed", "failed", "succeeded"]
@@ -178,7 +197,10 @@ def test_what_is_entrusted_to_the_product_is_told_nowhere(
     told = {**said, "metrics": metrics, "broker": waiting + kept_by(broker)}
     told |= {f"answer {number}": body for number, body in enumerate([*bodies, crash.text])}
     told["tokens"] = repr(list(Token.objects.values()))
+    told["traces"] = b"".join(collector.raw).decode("latin-1")
     assert job_ids[0] in unveiled(waiting)
+    roles = {name: span.role for name, span in trace.items()}
+    assert roles == {"accept": "web", "publish": "web", "claim": "worker", "call": "worker"}
     canaries = ("canary", ada.token, ada.token[8:24])
     texts = {name: unveiled(text) for name, text in told.items()}
     assert [
