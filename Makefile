@@ -20,7 +20,7 @@ SHARED := $(if $(DATABASE_URL)$(REDIS_URL),,--numprocesses 3 --dist loadfile)
 # Where ARGS picks tests, a part may be left without any, which pytest ends with 5.
 OR_NONE := $(if $(ARGS), || test $$? -eq 5)
 
-.PHONY: help up test test-sqlite model chaos check format lock
+.PHONY: help up test test-sqlite model chaos check audit format lock
 
 help: ## show this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -39,13 +39,17 @@ test-sqlite: $(VENV)/dev.stamp ## the contract again on what `make up` runs on
 chaos: $(VENV)/dev.stamp ## kill, freeze and cut everything at random for two minutes, then audit the books (ARGS="--seconds 600 --jobs 5000")
 	@$(BIN)/python -m tools.chaos $(ARGS)
 
-check: $(VENV)/dev.stamp ## lint, types, import directions, migrations, deployment settings
+check: $(VENV)/dev.stamp ## lint, types, import directions, migrations, deployment settings, known faults
 	@$(BIN)/python -m ruff check
 	@$(BIN)/python -m ruff format --check
 	@$(DJANGO) -m mypy
 	@$(BIN)/lint-imports
 	@$(DJANGO) manage.py makemigrations --check --dry-run
 	@$(PRODUCTION) $(BIN)/python manage.py check --deploy --fail-level WARNING
+	@$(BIN)/python -m tools.audit
+
+audit: $(VENV)/dev.stamp ## ask whether the pinned packages have known faults; says so when nobody can be asked
+	@$(BIN)/python -m tools.audit
 
 format: $(VENV)/dev.stamp ## let ruff rewrite the code
 	@$(BIN)/python -m ruff check --fix
@@ -59,6 +63,9 @@ lock: $(VENV)/dev.stamp ## compile requirements*.txt from requirements*.in
 	@$(COMPILE) requirements-otel.in -o requirements-otel.txt
 
 model: $(VENV)/dev.stamp $(VENV)/model.stamp ## install the small local model, so that `make test` runs its test too
+
+.env: .env.example
+	@test -e $@ || { install -m 600 $< $@ && echo "Made .env, readable by you alone."; }
 
 $(BIN)/python:
 	@python=$$(tools/find_python) && { "$$python" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }; }

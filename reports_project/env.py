@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING
+import re
+from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
+DEVELOPMENT_KEY = "for-development-only-never-in-production"
+# What stands in examples and templates, and so in many places that anybody can read.
+KNOWN_KEYS = frozenset({DEVELOPMENT_KEY, "a long random text, the same for every process"})
+SHORTEST_KEY = 16
+HOST_NAME = re.compile(r"\.?[a-z0-9][a-z0-9.-]*|\[[0-9a-f:.]+\]", re.IGNORECASE)
 
 
 class BadVariable(SystemExit):
@@ -40,6 +44,41 @@ def required(name: str, *, hint: str) -> str:
     if not value:
         raise BadVariable(name, f"is not set; {hint}")
     return value
+
+
+def own_keys(name: str, keys: list[str]) -> None:
+    """Refuse keys with which anybody could sign a session; what they say is not repeated."""
+    for key in keys:
+        if key in KNOWN_KEYS or key.startswith("django-insecure-"):
+            raise BadVariable(name, "is a key that everybody knows; make one of your own")
+        if len(key) < SHORTEST_KEY:
+            raise BadVariable(name, f"is too short; {SHORTEST_KEY} characters are the least")
+
+
+def hosts(name: str, default: str, *, is_public: bool) -> list[str]:
+    """Host names without scheme and port; a leading dot also means every name below it."""
+    found = words(name, default)
+    if not is_public:
+        return found
+    if not found:
+        raise BadVariable(name, "is empty; name the hosts under which the site is asked for")
+    for host in found:
+        if host == "*" or host.strip(".") == "":
+            raise BadVariable(name, "must not be open to every host; name those of the site")
+        if not HOST_NAME.fullmatch(host):
+            raise BadVariable(name, "must be a list of names such as reports.example.org")
+    return found
+
+
+def address(name: str, default: str) -> str:
+    """An IP address to listen on; `localhost` is the one that no name look-up makes two of."""
+    value = text(name).strip("[]") or default
+    if value == "localhost":
+        return "127.0.0.1"
+    try:
+        return str(ip_address(value))
+    except ValueError:
+        raise BadVariable(name, "must be an IP address of this machine, or localhost") from None
 
 
 def boolean(name: str, *, default: bool) -> bool:
@@ -140,7 +179,7 @@ def database(name: str, *, fallback: Path) -> dict[str, object]:
     """Django's settings for a postgres:// or sqlite:/// URL; unset is SQLite at the fallback."""
     value = text(name)
     if not value:
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(fallback)}
+        return _sqlite(str(fallback))
     try:
         parts = urlsplit(value)
         port = parts.port
@@ -149,10 +188,7 @@ def database(name: str, *, fallback: Path) -> dict[str, object]:
             name, "is no URL; it must look like postgres://user:password@host:5432/name"
         ) from None
     if parts.scheme == "sqlite":
-        return {
-            "ENGINE": "django.db.backends.sqlite3",
-            "NAME": unquote(parts.path.removeprefix("/")) or str(fallback),
-        }
+        return _sqlite(unquote(parts.path.removeprefix("/")) or str(fallback))
     if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
         raise BadVariable(
             name, "must look like postgres://user:password@host:5432/name or sqlite:///path"
@@ -166,6 +202,14 @@ def database(name: str, *, fallback: Path) -> dict[str, object]:
         "PORT": str(port or ""),
         "OPTIONS": _query_options(name, parts.query),
     }
+
+
+def _sqlite(name: str) -> dict[str, object]:
+    path = Path(name)
+    is_file = name != ":memory:" and not name.startswith("file:")
+    if is_file and path.parent.is_dir() and not path.exists():
+        path.touch(mode=0o600)  # prompts will lie in it, and its WAL files take after it
+    return {"ENGINE": "django.db.backends.sqlite3", "NAME": name}
 
 
 def _query_options(name: str, query: str) -> dict[str, object]:

@@ -17,19 +17,24 @@ env.load_dotenv(BASE_DIR / ".env")
 
 DEBUG = env.boolean("DEBUG", default=False)
 SECRET_KEY = (
-    env.text("SECRET_KEY") or "for-development-only-never-in-production"
+    env.text("SECRET_KEY") or env.DEVELOPMENT_KEY
     if DEBUG
     else env.required("SECRET_KEY", hint="set it to a long random text, the same for every process")
 )
 # Keys of before: sessions and the hashes of erased prompts that they made stay good.
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
-ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+if not DEBUG:
+    env.own_keys("SECRET_KEY", [SECRET_KEY])
+    env.own_keys("SECRET_KEY_FALLBACKS", SECRET_KEY_FALLBACKS)
+ALLOWED_HOSTS = env.hosts("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", is_public=not DEBUG)
 CSRF_TRUSTED_ORIGINS = env.origins("CSRF_TRUSTED_ORIGINS")
 # Behind a proxy that ends TLS and sets X-Forwarded-Proto: redirects to https, secure cookies, HSTS.
 HTTPS = env.boolean("HTTPS", default=False)
+if DEBUG and HTTPS:
+    raise env.BadVariable("DEBUG", "is on where HTTPS says that the public comes; set DEBUG=0")
 # How many proxies in front append to X-Forwarded-For; attempts to get in are counted by address.
 TRUSTED_PROXIES = env.integer("TRUSTED_PROXIES", 0, low=0, high=10)
-HOST = env.text("HOST", "127.0.0.1" if DEBUG else "0.0.0.0")  # noqa: S104  # containers are reached from outside
+HOST = env.address("HOST", "127.0.0.1" if DEBUG else "0.0.0.0")  # noqa: S104  # containers are reached from outside
 PORT = env.integer("PORT", 8000, low=1, high=65535)
 
 # The provider.
@@ -127,10 +132,10 @@ TEMPLATES = [
     },
 ]
 
+if not env.text("DATABASE_URL"):
+    VAR_DIR.mkdir(mode=0o700, exist_ok=True)
 DATABASES = {"default": env.database("DATABASE_URL", fallback=VAR_DIR / "reports.sqlite3")}
 IS_POSTGRESQL = DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql"
-if not (IS_POSTGRESQL or env.text("DATABASE_URL")):
-    VAR_DIR.mkdir(mode=0o700, exist_ok=True)
 if IS_POSTGRESQL:
     DATABASES["default"]["OPTIONS"] = {
         "connect_timeout": 3,

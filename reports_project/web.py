@@ -1,5 +1,6 @@
 """`python -m reports_project.web`: check the settings, then become the web server."""
 
+import errno
 import os
 import socket
 import sys
@@ -8,11 +9,13 @@ from reports_project import settings
 from reports_project.env import BadVariable
 
 SHUTDOWN_S = 10
+# The address is none of this machine's, or of a family that it does not speak.
+NOT_OURS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
 
 
 def main() -> None:
     """Replace this process by granian, so that signals reach it."""
-    _refuse_a_taken_port()
+    _refuse_a_place_that_is_not_to_be_had()
     os.execv(  # noqa: S606  # our own interpreter, no shell
         sys.executable,
         [
@@ -25,7 +28,7 @@ def main() -> None:
     )
 
 
-def _refuse_a_taken_port() -> None:
+def _refuse_a_place_that_is_not_to_be_had() -> None:
     # The server's own sockets share a port, so two servers would silently share their requests.
     family = socket.AF_INET6 if ":" in settings.HOST else socket.AF_INET
     with socket.socket(family) as probe:
@@ -33,7 +36,9 @@ def _refuse_a_taken_port() -> None:
         try:
             probe.bind((settings.HOST, settings.PORT))
         except OSError as error:
-            raise BadVariable("PORT", f"{settings.PORT} cannot be used: {error.strerror}") from None
+            name = "HOST" if error.errno in NOT_OURS else "PORT"
+            value = getattr(settings, name)
+            raise BadVariable(name, f"{value} cannot be used: {error.strerror}") from None
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import sqlite3
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,108 @@ def test_production_needs_these(name: str, value: str | None):
         runpy.run_path(str(SETTINGS))
 
     assert str(refused.value.code).startswith(f"{name}: is not set; ")
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("for-development-only-never-in-production", "everybody knows"),
+        ("a long random text, the same for every process", "everybody knows"),
+        ("django-insecure-7x!kq9vw2m#e8r5t1y0u3i6o4p", "everybody knows"),
+        ("changeme", "too short"),
+        ("fifteen letters", "too short"),
+    ],
+)
+def test_production_takes_no_key_that_others_have(value: str, problem: str):
+    line = complaint(SECRET_KEY=value)
+
+    assert line.startswith("SECRET_KEY: ")
+    assert problem in line
+    assert value not in line
+    if "," not in value:
+        fallbacks = f"{PRODUCTION['SECRET_KEY']},{value}"
+        assert complaint(SECRET_KEY_FALLBACKS=fallbacks).startswith("SECRET_KEY_FALLBACKS: ")
+    assert settings_of(DEBUG="1", SECRET_KEY=value)["SECRET_KEY"] == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", " ", ",", "*", ".", "a.example,*", "https://a.example", "a.example:443", "*.a", "a b"],
+)
+def test_production_names_its_hosts(value: str):
+    assert complaint(ALLOWED_HOSTS=value).startswith("ALLOWED_HOSTS: ")
+    assert settings_of(DEBUG="1", ALLOWED_HOSTS=value)["DEBUG"]
+
+
+def test_a_host_may_stand_for_all_below_it():
+    found = settings_of(ALLOWED_HOSTS="a.example,.b.example,192.0.2.1,[2001:db8::1],LocalHost")
+
+    assert len(found["ALLOWED_HOSTS"]) == 5
+
+
+def test_the_public_sees_no_debug_pages():
+    assert complaint(DEBUG="1", HTTPS="1").startswith("DEBUG: ")
+    assert settings_of(DEBUG="0", HTTPS="1")["SESSION_COOKIE_SECURE"]
+
+
+@pytest.mark.parametrize(
+    ("value", "host"),
+    [
+        ("localhost", "127.0.0.1"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "::1"),
+        ("[::1]", "::1"),
+        ("::", "::"),
+        ("", "0.0.0.0"),  # noqa: S104  # the default of production
+        (" ", "0.0.0.0"),  # noqa: S104
+    ],
+)
+def test_the_web_process_listens_at_an_address(value: str, host: str):
+    assert settings_of(HOST=value)["HOST"] == host
+
+
+@pytest.mark.parametrize("value", ["reports.example", "0.0.0.0:8000", "1.2.3", "http://::1", "a b"])
+def test_what_is_no_address_is_refused_under_its_name(value: str):
+    assert complaint(HOST=value).startswith("HOST: ")
+
+
+def test_an_address_of_another_machine_is_refused_under_its_name():
+    environment = {**PRODUCTION, "PATH": processes.environment()["PATH"], "HOST": "192.0.2.1"}
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", processes.procfile()["web"]],
+        check=False,
+        cwd=processes.ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("HOST: 192.0.2.1 cannot be used: ")
+
+
+def test_a_sqlite_file_is_made_for_its_owner_alone(tmp_path: Path):
+    file = tmp_path / "reports.db"
+    found = settings_of(DATABASE_URL=f"sqlite:///{file}")
+    database = found["DATABASES"]["default"]
+
+    with sqlite3.connect(file) as connection:
+        connection.executescript(database["OPTIONS"]["init_command"])
+        connection.execute("CREATE TABLE jobs (prompt TEXT)")
+        connection.commit()
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    connection.close()
+
+    assert modes == dict.fromkeys(["reports.db", "reports.db-shm", "reports.db-wal"], 0o600)
+
+
+@pytest.mark.parametrize("name", [":memory:", "file:shared?mode=memory", "/nowhere/reports.db"])
+def test_what_is_no_file_is_not_made(name: str):
+    settings_of(DATABASE_URL=f"sqlite:///{name}")
+
+    assert not Path(name).exists()
 
 
 @pytest.mark.parametrize("value", ["", "  "])

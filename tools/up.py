@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -78,6 +79,8 @@ def _stop_processes(supervisor: Supervisor) -> None:
 
 def _environment() -> dict[str, str]:
     """What the processes run with: the environment, then .env, then what suits a developer."""
+    if (ROOT / ".env").is_file():
+        (ROOT / ".env").chmod(0o600)  # keys lie in it
     load_dotenv(ROOT / ".env")
     VAR.mkdir(mode=0o700, exist_ok=True)
     VAR.chmod(0o700)
@@ -130,9 +133,11 @@ def _check_port(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as problem:
-            reason = (
-                f"PORT: {port} cannot be used ({problem.strerror}); try PORT={port + 1} make up"
-            )
+            if problem.errno == errno.EADDRNOTAVAIL:
+                reason = f"HOST: {host} cannot be used ({problem.strerror})"
+            else:
+                try_other = f"try PORT={port + 1} make up"
+                reason = f"PORT: {port} cannot be used ({problem.strerror}); {try_other}"
             raise children.StartFailed(reason) from problem
 
 
