@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connection
+from django.test import Client
 
 from budgets import caps
 from reports import acceptance, transitions
@@ -55,4 +57,8 @@ def test_reserve_settle_release_page_and_admin_see_the_same_day(abroad: str, ada
     transitions.cancel(ReportJob.objects.get(pk=second.job_id))
     assert budget(ada.user)["spent_tokens"] == 20  # ten of the prompt, ten of the text
     assert body_of(ada.get("/budget"))["day_utc"] == today().isoformat()
+    browser = Client()
+    browser.force_login(ada.user)
+    page = browser.get("/").content.decode()
+    assert f'datetime="{today() + timedelta(days=1)}T00:00:00+00:00">00:00 UTC' in page
     assert caps.reset_today(ada.user_id, by=ada.user, why="it is the same day")
