@@ -11,6 +11,9 @@ from reports_project.env import BadVariable
 SHUTDOWN_S = 10
 # The address is none of this machine's, or of a family that it does not speak.
 NOT_OURS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
+# On SIGHUP an old process serves on for so long: each has a socket of its own, and its successor
+# must be listening when it closes it.
+START_S = 10
 
 
 def main() -> None:
@@ -24,6 +27,7 @@ def main() -> None:
             *("--host", settings.HOST, "--port", str(settings.PORT)),
             *("--workers", str(settings.WEB_CONCURRENCY), "--no-ws", "--respawn-failed-workers"),
             *("--workers-kill-timeout", str(SHUTDOWN_S), "--log-level", "warning"),
+            *("--respawn-interval", str(START_S)),
         ],
     )
 

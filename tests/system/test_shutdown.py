@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 import requests
 from django.db import transaction
@@ -103,6 +104,24 @@ def test_a_web_process_answers_what_it_has_taken(crew: Processes, ada: Api):
 
     assert web.child.wait(SOON_S) in {0, -15}
     assert time.monotonic() - began < GONE_S
+
+
+def test_a_reload_replaces_the_processes_and_drops_no_request(crew: Processes):
+    address = crew.web()
+    web = psutil.Process(crew.started[-1].pid)
+    before = {child.pid for child in web.children()}
+    web.send_signal(signal.SIGHUP)
+
+    statuses = set()
+
+    def replaced() -> bool:
+        statuses.add(requests.get(f"{address}/login/", timeout=SOON_S).status_code)
+        now = {child.pid for child in web.children()}
+        return bool(now) and not now & before
+
+    until(replaced, within_s=60)
+
+    assert statuses == {200}
 
 
 def test_a_web_process_whose_server_was_killed_makes_room_for_the_next_one(crew: Processes):
