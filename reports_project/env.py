@@ -15,6 +15,8 @@ DEVELOPMENT_KEY = "for-development-only-never-in-production"
 # What stands in examples and templates, and so in many places that anybody can read.
 KNOWN_KEYS = frozenset({DEVELOPMENT_KEY, "a long random text, the same for every process"})
 SHORTEST_KEY = 16
+# Names of these lead to nobody outside (RFC 6761, 6762, 8375, and what routers make up).
+LOCAL_DOMAINS = frozenset({"localhost", "local", "test", "arpa", "internal", "lan"})
 HOST_NAME = re.compile(r"\.?[a-z0-9][a-z0-9.-]*|\[[0-9a-f:.]+\]", re.IGNORECASE)
 
 
@@ -79,6 +81,14 @@ def address(name: str, default: str) -> str:
         return str(ip_address(value))
     except ValueError:
         raise BadVariable(name, "must be an IP address of this machine, or localhost") from None
+
+
+def not_public(name: str, hosts: list[str]) -> None:
+    """Refuse a variable that must not be set where the public comes under these names."""
+    for host in hosts:
+        labels = host.strip(".").lower().split(".")
+        if labels[-1].isalpha() and len(labels) > 1 and labels[-1] not in LOCAL_DOMAINS:
+            raise BadVariable(name, f"is on for a public site ({host}); set {name}=0")
 
 
 def boolean(name: str, *, default: bool) -> bool:

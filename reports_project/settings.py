@@ -30,12 +30,12 @@ ALLOWED_HOSTS = env.hosts("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", is_publi
 CSRF_TRUSTED_ORIGINS = env.origins("CSRF_TRUSTED_ORIGINS")
 # Behind a proxy that ends TLS and sets X-Forwarded-Proto: redirects to https, secure cookies, HSTS.
 HTTPS = env.boolean("HTTPS", default=False)
-if DEBUG and HTTPS:
-    raise env.BadVariable("DEBUG", "is on where HTTPS says that the public comes; set DEBUG=0")
 # How many proxies in front append to X-Forwarded-For; attempts to get in are counted by address.
 TRUSTED_PROXIES = env.integer("TRUSTED_PROXIES", 0, low=0, high=10)
 HOST = env.address("HOST", "127.0.0.1" if DEBUG else "0.0.0.0")  # noqa: S104  # containers are reached from outside
 PORT = env.integer("PORT", 8000, low=1, high=65535)
+if DEBUG and (HTTPS or HOST not in {"127.0.0.1", "::1"}):
+    env.not_public("DEBUG", ALLOWED_HOSTS)
 
 # The provider.
 INFERENCE_URL = env.http_url("INFERENCE_URL")

@@ -143,9 +143,21 @@ def test_a_host_may_stand_for_all_below_it():
     assert len(found["ALLOWED_HOSTS"]) == 5
 
 
-def test_the_public_sees_no_debug_pages():
-    assert complaint(DEBUG="1", HTTPS="1").startswith("DEBUG: ")
-    assert settings_of(DEBUG="0", HTTPS="1")["SESSION_COOKIE_SECURE"]
+@pytest.mark.parametrize("opened", [{"HTTPS": "1"}, {"HOST": "0.0.0.0"}, {"HOST": "::"}])  # noqa: S104
+@pytest.mark.parametrize("hosts", ["reports.example.org", "localhost,.example.org", "a.example"])
+def test_the_public_sees_no_debug_pages(opened: dict[str, str], hosts: str):
+    line = complaint(DEBUG="1", ALLOWED_HOSTS=hosts, **opened)
+
+    assert line.startswith("DEBUG: is on for a public site (")
+    assert settings_of(DEBUG="0", ALLOWED_HOSTS=hosts, **opened)
+
+
+@pytest.mark.parametrize(
+    "hosts", ["localhost", "*", "testserver", "192.0.2.1,[2001:db8::1]", "box.local,reports.test"]
+)
+def test_at_home_debug_pages_are_shown_to_whoever_may_come(hosts: str):
+    assert settings_of(DEBUG="1", HTTPS="1", ALLOWED_HOSTS=hosts)["DEBUG"]
+    assert settings_of(DEBUG="1", ALLOWED_HOSTS="reports.example.org")["DEBUG"]
 
 
 @pytest.mark.parametrize(
