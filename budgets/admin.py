@@ -8,12 +8,13 @@ from django.contrib import admin
 from django.contrib.auth import get_user_model
 
 from budgets import caps
-from budgets.asking import AskingAdmin, operator
+from budgets.asking import AskingAdmin, HistoryAdmin, operator
 from budgets.forms import AllowanceForm, CapForm, CapsForm, ReasonForm
 from budgets.models import CapChange, GroupAllowance, InferenceBudget
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import User
+    from collections.abc import Callable
+
     from django.db.models import QuerySet
     from django.forms import Form
     from django.http import HttpRequest, HttpResponse
@@ -60,15 +61,8 @@ class InferenceBudgetAdmin(AskingAdmin):
         self, request: HttpRequest, queryset: QuerySet[InferenceBudget]
     ) -> HttpResponse | None:
         """Take back what was set on each."""
-        return self.ask_why_then_change(
-            request,
-            queryset,
-            action="follow_default",
-            title="Back to the default",
-            form=ReasonForm,
-            change=lambda row, form: caps.follow_default(
-                row.pk, by=operator(request), why=form.cleaned_data["why"]
-            ),
+        return self._ask_why(
+            request, queryset, title="Back to the default", change=caps.follow_default
         )
 
     @admin.action(description="Reset today…", permissions=["change"])
@@ -76,13 +70,23 @@ class InferenceBudgetAdmin(AskingAdmin):
         self, request: HttpRequest, queryset: QuerySet[InferenceBudget]
     ) -> HttpResponse | None:
         """Let the day of each begin again; what active jobs reserve stays spent."""
+        return self._ask_why(request, queryset, title="Reset today", change=caps.reset_today)
+
+    def _ask_why(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[InferenceBudget],
+        *,
+        title: str,
+        change: Callable[..., bool],
+    ) -> HttpResponse | None:
         return self.ask_why_then_change(
             request,
             queryset,
-            action="reset_today",
-            title="Reset today",
+            action=change.__name__,
+            title=title,
             form=ReasonForm,
-            change=lambda row, form: caps.reset_today(
+            change=lambda row, form: change(
                 row.pk, by=operator(request), why=form.cleaned_data["why"]
             ),
         )
@@ -221,7 +225,7 @@ class GroupAllowanceAdmin(AskingAdmin):
 
 
 @admin.register(CapChange)
-class CapChangeAdmin(AskingAdmin):
+class CapChangeAdmin(HistoryAdmin):
     """The audit trail. It is read, and never written here."""
 
     list_display = ("at", "what", "name", "was", "became", "by_name", "why")
@@ -234,22 +238,6 @@ class CapChangeAdmin(AskingAdmin):
     ) -> tuple[QuerySet[CapChange], bool]:
         """What was changed for the user of that name."""
         return _of_user(queryset, search_term.strip(), "user_id"), False
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Never: `caps` writes it."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: CapChange | None = None) -> bool:
-        """Never."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: CapChange | None = None) -> bool:
-        """Never."""
-        return False
-
-
-def _operator(request: HttpRequest) -> User:
-    return cast("User", request.user)  # the admin lets nobody else in
 
 
 def _of_today(row: InferenceBudget, tokens: int) -> str:

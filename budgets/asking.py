@@ -96,6 +96,22 @@ class AskingAdmin(BaseAdmin):
         return None
 
 
+class HistoryAdmin(AskingAdmin):
+    """What has happened is read here, and never edited."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Never: rows are born where things happen."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never: somebody would miss it."""
+        return False
+
+
 def operator(request: HttpRequest) -> User:
     """Who works in the admin, which lets nobody else in."""
     return cast("User", request.user)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
 from django.db import DatabaseError
@@ -20,12 +20,11 @@ from reports import census, dispatch
 from telemetry import relay
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django.contrib.auth.models import AnonymousUser, User
 
-    from budgets.days import DayOfAll
-    from operations.hour import Hour
-    from reports.census import Census
-
+Figure = TypeVar("Figure")
 LIMIT_MS = 1000
 
 
@@ -46,7 +45,7 @@ def figures(user: User | AnonymousUser) -> dict[str, Any]:
     if shows_jobs or shows_budgets:
         found |= {"read_at": timezone.now()}
     if shows_jobs:
-        active, ended = _active(), _ended()
+        active, ended = _in_time(census.take), _in_time(hour.read)
         found |= {
             "census": active,
             "oldest_s": int(active.oldest_queued_s) if active else 0,
@@ -55,29 +54,15 @@ def figures(user: User | AnonymousUser) -> dict[str, Any]:
             "workers": _workers(),
         }
     if shows_budgets:
-        found |= {"today": _today()}
+        found |= {"today": _in_time(days.of_all)}
     return found
 
 
-def _active() -> Census | None:
-    try:
-        return census.take()
-    except DatabaseError:
-        return None
-
-
-def _ended() -> Hour | None:
+def _in_time(read: Callable[[], Figure]) -> Figure | None:
+    """What a read finds. None: the database took too long, or broke it off."""
     try:
         with bounded.statements(limit_ms=LIMIT_MS):
-            return hour.read()
-    except DatabaseError:
-        return None
-
-
-def _today() -> DayOfAll | None:
-    try:
-        with bounded.statements(limit_ms=LIMIT_MS):
-            return days.of_all()
+            return read()
     except DatabaseError:
         return None
 
@@ -85,11 +70,11 @@ def _today() -> DayOfAll | None:
 def _workers() -> Workers | None:
     try:
         seen = relay.broker().get(dispatch.SEEN_KEY)
-        workers = [process for process in relay.processes() if process["role"] == "worker"]
+        workers = [process for process in relay.processes() if process.get("role") == "worker"]
     except redis.RedisError:
         return None
     return Workers(
         seen_at=datetime.fromtimestamp(int(seen), UTC) if seen else None,
-        slots=sum(int(worker["worker_slots"]) for worker in workers),
-        calls=sum(int(worker["calls_in_flight"]) for worker in workers),
+        slots=sum(int(worker.get("worker_slots", 0)) for worker in workers),
+        calls=sum(int(worker.get("calls_in_flight", 0)) for worker in workers),
     )

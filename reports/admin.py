@@ -10,7 +10,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.utils.html import format_html, format_html_join
 
 from budgets import asking
-from budgets.asking import AskingAdmin, operator
+from budgets.asking import HistoryAdmin, operator
 from reports import operating, timeline
 from reports.finding import CodeFilter, DayFilter, KnownChoices, search
 from reports.models import ReportJob
@@ -29,8 +29,8 @@ LOOKUPS = frozenset({"status__exact", "error_code__exact", DayFilter.parameter_n
 
 
 @admin.register(ReportJob)
-class ReportJobAdmin(AskingAdmin):
-    """Jobs, newest first: ids carry the time of birth."""
+class ReportJobAdmin(HistoryAdmin):
+    """Jobs, newest first: ids carry the time of birth. They are moved by `transitions` alone."""
 
     list_display = (
         "id",
@@ -193,18 +193,6 @@ class ReportJobAdmin(AskingAdmin):
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         """Whether the address may filter by this."""
         return lookup in LOOKUPS
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Never: a job is born in `acceptance`."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: ReportJob | None = None) -> bool:
-        """Never: a job is moved by `transitions`."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: ReportJob | None = None) -> bool:
-        """Never: its key would be free again, and its tokens unaccounted for."""
-        return False
 
 
 def _may(request: HttpRequest, what: str) -> bool:
