@@ -34,12 +34,12 @@ class BrowsingRenderer(BrowsableAPIRenderer):
         data: Any,
         accepted_media_type: str | None = None,
         renderer_context: Mapping[str, Any] | None = None,
-    ) -> str:
+    ) -> Any:
         """The page of an answer; none of one that has no body."""
         context = dict(renderer_context or {})
         request, response = context["request"], context["response"]
         if response.status_code == HTTPStatus.NO_CONTENT:
-            return ""
+            return b""
         match = request.resolver_match
         names = [f"api/{match.url_name}.html", self.template] if match else [self.template]
         page = {
@@ -54,8 +54,7 @@ class BrowsingRenderer(BrowsableAPIRenderer):
             "statuses": Status.values,
             "new_key": str(uuid4()),
         }
-        html: str = loader.select_template(names).render(page, request=request)
-        return html
+        return loader.select_template(names).render(page, request=request)
 
 
 def _documented(view: APIView) -> list[tuple[str, list[str]]]:

@@ -136,6 +136,7 @@ def test_an_erasure_has_no_body_for_a_browser_either(ada: Api):
     response = ada.request("DELETE", f"/reports/{job.pk}", headers={"Accept": HTML})
 
     assert (response.status_code, response.content) == (204, b"")
+    assert "Content-Type" not in response.headers
 
 
 def test_a_page_shows_texts_as_text_and_runs_nothing_of_its_own(browser: Client, ada: Api):

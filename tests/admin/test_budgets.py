@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from budgets import asking
+from budgets import asking, caps
 from budgets.models import CapChange, GroupAllowance, InferenceBudget
 from tests.admin.conftest import staff
 from tests.admin.paths import ALLOWANCES, BUDGETS, CHANGES
@@ -146,7 +146,8 @@ def test_the_list_tells_what_counts_today_and_where_it_comes_from(
     operator: Client, researchers: Group, ada: Api, bob: Api
 ):
     give_budget(ada.user, is_own=False, daily_tokens=100, spent_tokens=70, reserved_tokens=7)
-    give_budget(bob.user, daily_tokens=222, spent_tokens=99, day_utc=today() - timedelta(days=1))
+    past = {"spent_tokens": 99, "reserved_tokens": 9, "day_utc": today() - timedelta(days=1)}
+    give_budget(bob.user, daily_tokens=222, **past)
     carol = Api.of_new("carol")
     give_budget(carol.user, is_own=False, daily_tokens=333)
 
@@ -202,6 +203,14 @@ def test_many_caps_are_raised_by_a_factor(operator: Client, researchers: Group, 
         ("cap", "ada", None, 1165, "Exam week.", "operator"),
         ("cap", "bob", 101, 151, "Exam week.", "operator"),
     }
+
+
+def test_no_factor_raises_a_cap_beyond_the_largest(operator: Client, ada: Api):
+    give_budget(ada.user, daily_tokens=caps.LARGEST_CAP - 1)
+
+    act(operator, "change_caps", ada, factor="1000", why="x")
+
+    assert budget(ada.user)["daily_tokens"] == caps.LARGEST_CAP
 
 
 @pytest.mark.parametrize(

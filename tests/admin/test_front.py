@@ -19,7 +19,7 @@ from telemetry import relay
 from tests.admin.conftest import staff
 from tests.admin.paths import FRONT
 from tests.support import html
-from tests.support.rows import give_budget, job_in
+from tests.support.rows import give_budget, job_in, today
 from tests.support.statements import recorded
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def test_more_endings_than_are_read_are_told(operator: Client, ada: Api, monkeyp
 def test_it_tells_todays_tokens_of_everybody(operator: Client, ada: Api, bob: Api):
     give_budget(ada.user, spent_tokens=1200, reserved_tokens=200)
     give_budget(bob.user, spent_tokens=34)
+    yesterday = today() - timedelta(days=1)
+    give_budget(type(ada).of_new("carol").user, spent_tokens=5, day_utc=yesterday)
 
     assert "Tokens today 1,234 of 2 users, 200 of them reserved" in words_of(operator)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -104,15 +104,19 @@ def test_jobs_can_be_filtered_by_error_code(operator: Client, ada: Api):
     assert listed(operator.get(JOBS, {"error_code__exact": "worker_lost"})) == [str(lost.pk)]
 
 
-def test_jobs_can_be_filtered_by_day(operator: Client, ada: Api):
+def test_jobs_can_be_filtered_by_the_day_of_their_reservation(operator: Client, ada: Api):
     yesterday = today() - timedelta(days=1)
-    job_in("queued", user=ada.user)
-    # An id made by a clock that was a few minutes ahead, of a job that reserved before midnight.
     midnight = datetime.combine(today(), datetime.min.time(), tzinfo=UTC)
-    late = UUID(int=lowest_at(midnight + timedelta(minutes=5)).int + 1)
-    job = job_in("queued", user=ada.user, id=late, day_utc=yesterday)
 
-    assert listed(operator.get(JOBS, {"day": str(yesterday)})) == [str(job.pk)]
+    def born(minutes: int, day: date) -> str:
+        """A job whose id was made by a clock that was apart from the database's."""
+        job_id = UUID(int=lowest_at(midnight + timedelta(minutes=minutes)).int + 1)
+        return str(job_in("queued", user=ada.user, id=job_id, day_utc=day).pk)
+
+    early, late = born(-5, today()), born(5, yesterday)
+
+    assert listed(operator.get(JOBS, {"day": str(today())})) == [early]
+    assert listed(operator.get(JOBS, {"day": str(yesterday)})) == [late]
     assert listed(operator.get(JOBS, {"day": "2020-02-29"})) == []
     assert f"?day={yesterday}" in html.read(operator.get(JOBS)).links()
 
