@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 
-LIMIT = 50
+LIMIT = 300
 WINDOW_S = 60.0
 # An attacker with more addresses pushes out the oldest counts, and no memory is lost.
 ADDRESSES = 10_000

@@ -14,7 +14,8 @@ FALSE = frozenset({"0", "false", "no", "off"})
 DEVELOPMENT_KEY = "for-development-only-never-in-production"
 # What stands in examples and templates, and so in many places that anybody can read.
 KNOWN_KEYS = frozenset({DEVELOPMENT_KEY, "a long random text, the same for every process"})
-SHORTEST_KEY = 16
+# What is refused cannot be meant; what is merely weak, `check --deploy` warns of (security.W009).
+SHORTEST_KEY = 8
 # Names of these lead to nobody outside (RFC 6761, 6762, 8375, and what routers make up).
 LOCAL_DOMAINS = frozenset({"localhost", "local", "test", "arpa", "internal", "lan"})
 HOST_NAME = re.compile(r"\.?[a-z0-9][a-z0-9.-]*|\[[0-9a-f:.]+\]", re.IGNORECASE)

@@ -112,8 +112,8 @@ def test_production_needs_these(name: str, value: str | None):
         ("for-development-only-never-in-production", "everybody knows"),
         ("a long random text, the same for every process", "everybody knows"),
         ("django-insecure-7x!kq9vw2m#e8r5t1y0u3i6o4p", "everybody knows"),
-        ("changeme", "too short"),
-        ("fifteen letters", "too short"),
+        ("changem", "too short"),
+        ("secret", "too short"),
     ],
 )
 def test_production_takes_no_key_that_others_have(value: str, problem: str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import secrets
@@ -40,8 +41,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 def pytest_unconfigure() -> None:
     """Let go of the services and wait until they are gone."""
+    global _keeper  # noqa: PLW0603
     if _keeper is not None:
         _keeper.communicate(timeout=60)
+        _keeper = None
 
 
 def is_one_of_several() -> bool:
@@ -60,6 +63,7 @@ def _start() -> None:
         # A Ctrl-C is for pytest, which lets go of the services once the tests have ended.
         start_new_session=True,
     )
+    atexit.register(pytest_unconfigure)  # which one of several is never told
     assert _keeper.stdout is not None
     line = _keeper.stdout.readline()
     if not line:
