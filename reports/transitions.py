@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Case, F, Value, When
 
 from budgets.envelope import estimate_tokens, rfc3339
 from budgets.models import InferenceBudget
@@ -27,6 +26,8 @@ from reports.models import TERMINAL, ReportJob, Status, queue_limit
 from reports.timeline import What
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reports.models import JobQuerySet
     from reports.provider import Completion, Failure
 
@@ -213,20 +214,31 @@ def erase(job: ReportJob) -> bool:
     """
     if job.is_erased:
         return False
-    rows = ReportJob.objects.terminal().filter(pk=job.pk, erased_at=None)
+    moved = _erase([job])
+    if not moved and not ReportJob.objects.terminal().filter(pk=job.pk).exists():
+        raise JobActive
+    return bool(moved)
+
+
+def erase_all(jobs: Sequence[ReportJob]) -> int:
+    """Erase the texts of several terminal jobs, which the caller holds locked; of how many."""
+    return _erase(jobs) if jobs else 0
+
+
+def _erase(jobs: Sequence[ReportJob]) -> int:
+    rows = ReportJob.objects.terminal().filter(pk__in=[job.pk for job in jobs], erased_at=None)
+    digest = Case(*(When(pk=job.pk, then=Value(digests.of(job.prompt))) for job in jobs))
     moved = rows.update(
         prompt="",
-        prompt_digest=digests.of(job.prompt),
+        prompt_digest=digest,
         result_text="",
         error_detail="",
         erased_at=Now(),
         updated_at=Now(),
     )
-    if not moved and not ReportJob.objects.terminal().filter(pk=job.pk).exists():
-        raise JobActive
-    if moved:
-        transaction.on_commit(partial(events.erased, job.pk))
-    return bool(moved)
+    if moved == len(jobs):
+        transaction.on_commit(lambda: [events.erased(job.pk) for job in jobs])
+    return moved
 
 
 def _is_far_below(prompt_tokens: int, prompt: str) -> bool:
