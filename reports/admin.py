@@ -165,10 +165,10 @@ class ReportJobAdmin(HistoryAdmin):
         return format_html('<pre class="job-text" dir="auto">{}</pre>', job.prompt)
 
     @admin.display(description="text")
-    def text_as_answered(self, job: ReportJob) -> SafeString | None:
-        """The text, to the letter; none yet: a dash."""
+    def text_as_answered(self, job: ReportJob) -> str:
+        """The text, to the letter; none: a dash."""
         if not job.result_text:
-            return None
+            return self.get_empty_value_display()
         return format_html('<pre class="job-text" dir="auto">{}</pre>', job.result_text)
 
     @admin.display(description="prompt and text")

@@ -94,3 +94,9 @@ def test_a_text_is_shown_to_the_letter(operator: Client, ada: Api):
 
     assert b">  two\n\n  lines</pre>" in response.content
     assert b">a\tb</pre>" in response.content
+
+
+def test_a_job_without_a_text_shows_none(operator: Client, ada: Api):
+    page = html.read(operator.get(page_of(job_in("queued", user=ada.user))))
+
+    assert page.words.count("None") == 0
