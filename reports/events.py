@@ -15,6 +15,7 @@ from reports.errors import BudgetExhausted, ErrorCode, ExceedsDailyBudget, TooMa
 from telemetry import meters, traces
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from reports.errors import Refusal
@@ -121,9 +122,10 @@ def republished(job_id: UUID) -> None:
     _say("republished", job_id)
 
 
-def erased(job_id: UUID) -> None:
-    """The job's texts are gone."""
-    _say("erased", job_id)
+def erased(jobs: Sequence[ReportJob]) -> None:
+    """The texts of these jobs are gone."""
+    for job in jobs:
+        _say("erased", job.pk)
 
 
 def swept(moved: dict[str, int], *, took_s: float) -> None:

@@ -237,7 +237,7 @@ def _erase(jobs: Sequence[ReportJob]) -> int:
         updated_at=Now(),
     )
     if moved == len(jobs):
-        transaction.on_commit(lambda: [events.erased(job.pk) for job in jobs])
+        transaction.on_commit(lambda: events.erased(jobs))
     return moved
 
 
