@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from reports import transitions
 from reports.errors import ErrorCode
+from reports.models import ReportJob
 from reports.provider import Failure
 from tests.support.rows import job_in
 
@@ -89,6 +90,10 @@ def test_nobody_is_told_who_is_looking_or_has_turned_it_off(tab: Tab, ada: Api):
     polls = len(tab.polls)
     page.clock.run_for("05:00")
     assert len(tab.polls) == polls
+    page.evaluate("document.hasFocus = () => false; window.isAway = false")
+    transitions.cancel(ReportJob.objects.get(status="queued"))
+    expect(page.get_by_role("heading", name="Cancelled")).to_be_visible()
+    assert page.evaluate("window.shown") == []
 
 
 def test_a_browser_that_refuses_is_told_of_once_and_not_asked_again(tab: Tab, ada: Api):

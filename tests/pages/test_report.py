@@ -169,6 +169,13 @@ def test_somebody_elses_report_looks_like_one_that_never_was(browser: Client, bo
     assert "There is nothing here" in html.read(theirs).words
 
 
+def test_an_address_may_lose_its_last_slash(browser: Client, ada: Api):
+    path = job_path(job_in("succeeded", user=ada.user))
+
+    assert html.read(browser.get(path.rstrip("/"))).words == html.read(browser.get(path)).words
+    assert browser.get("/admin").headers["Location"] == "/admin/"
+
+
 @pytest.mark.parametrize("path", ["/jobs/nonsense/", "/?before=nonsense", "/jobs/"])
 def test_an_address_that_makes_no_sense_is_a_404(browser: Client, path: str):
     assert browser.get(path).status_code == 404
