@@ -11,8 +11,9 @@ from reports_project import settings
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reports_project.settings")
 
 app = Celery("reports_project")
-app.config_from_object("django.conf:settings", namespace="CELERY")
+# By itself and not by Django's settings as a whole: `celery report` prints what it was given.
 app.conf.update(
+    broker_url=settings.CELERY_BROKER_URL,
     task_queues=[Queue("jobs"), Queue("upkeep")],
     task_default_queue="jobs",
     task_ignore_result=True,

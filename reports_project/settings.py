@@ -237,7 +237,6 @@ KNOX_TOKEN_MODEL = "access.Token"  # noqa: S105  # a name
 MIGRATION_MODULES = {"knox": None}
 REST_KNOX = {"TOKEN_TTL": None}
 
-# Celery reads the names with the prefix.
 REDIS_URL = env.redis_url("REDIS_URL")
 if not (REDIS_URL or DEBUG):
     raise env.BadVariable("REDIS_URL", "is not set; it must look like redis://host:6379/0")

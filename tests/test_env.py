@@ -349,6 +349,9 @@ def test_a_protocol_that_is_named_wins(protocol: str):
         ("INFERENCE_PROTOCOL", "grpc"),
         ("INFERENCE_PROTOCOL", "OpenAI"),
         ("INFERENCE_MAX_TOKENS_FIELD", "tokens"),
+        ("LOG_FORMAT", "xml"),
+        ("LOG_LEVEL", "debug"),
+        ("LOG_LEVEL", ""),
     ],
 )
 def test_a_choice_is_one_of_its_words(name: str, value: str):

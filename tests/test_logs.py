@@ -6,6 +6,8 @@ import json
 import logging
 import logging.config
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any, Never
 from uuid import UUID, uuid4
 
@@ -17,6 +19,7 @@ from reports import acceptance, runner, sweep, transitions
 from reports.errors import ErrorCode
 from reports.transitions import Claim
 from telemetry import context, lines
+from tests.support import processes
 from tests.support.provider import Answer, Provider
 from tests.support.rows import job_in
 from tests.test_front_door import SCOPE, answer_to, body
@@ -308,3 +311,24 @@ def test_at_debug_no_statement_and_no_url_is_written(settings: Settings, ada: Ap
         logging.config.dictConfig(settings.LOGGING)
 
     assert [json.loads(line)["message"] for line in handler.said] == ["said"]
+
+
+def test_the_report_of_celery_shows_no_secret():
+    secrets = {
+        "SECRET_KEY": f"{CANARY}, long enough for a start in production",
+        "INFERENCE_KEY": "the-key-of-a-canary",
+        "INFERENCE_URL": "http://provider.example/?key=canary",
+        "DATABASE_URL": "postgres://reports:canary@db.example/reports",
+        "REDIS_URL": "redis://:canary@broker.example/0",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "celery", "-A", "reports_project", "report"],
+        check=True,
+        cwd=processes.ROOT,
+        env=processes.environment() | secrets,
+        capture_output=True,
+        text=True,
+    )
+
+    assert "broker.example" in done.stdout
+    assert "canary" not in done.stdout + done.stderr
