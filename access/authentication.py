@@ -15,6 +15,7 @@ from access import attempts
 from access.addresses import address_of
 from access.models import Token
 from reports.errors import CsrfFailed, TooManyAttempts
+from reports.problems import NotLetIn
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -33,7 +34,7 @@ class BearerAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[AbstractBaseUser, Token] | None:
         """The token's user. None: no bearer credentials here.
 
-        Raises AuthenticationFailed, or TooManyAttempts at an address that sent many bad tokens. A
+        Raises AuthenticationFailed, or NotLetIn at an address that sent many bad tokens. A
         good one is good at any address, for many people may share it.
         """
         scheme, _, credentials = get_authorization_header(request).partition(b" ")
@@ -59,15 +60,15 @@ class CsrfCheckedSession(SessionAuthentication):
     """Django's session; a missing CSRF token has an error code of its own."""
 
     def enforce_csrf(self, request: Request) -> None:
-        """Raise CsrfFailed unless the token is there and right."""
+        """Raise NotLetIn unless the token is there and right."""
         try:
             super().enforce_csrf(request)
         except PermissionDenied as denied:
-            raise CsrfFailed from denied
+            raise NotLetIn(CsrfFailed()) from denied
 
 
 def _refuse(request: Request) -> NoReturn:
     wait_s = attempts.note(address_of(request))
     if wait_s is None:
         raise AuthenticationFailed
-    raise TooManyAttempts(headers={"Retry-After": str(wait_s)})
+    raise NotLetIn(TooManyAttempts(headers={"Retry-After": str(wait_s)}))

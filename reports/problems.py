@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.core.exceptions import PermissionDenied as DjangoPermissionDenied, RequestDataTooBig
+from django.core.exceptions import (
+    PermissionDenied as DjangoPermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+)
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
 from django.template.response import SimpleTemplateResponse
@@ -34,6 +38,7 @@ BY_EXCEPTION: tuple[tuple[type[Exception], type[Refusal]], ...] = (
     (exceptions.NotAcceptable, errors.NotAcceptable),
     (exceptions.UnsupportedMediaType, errors.UnsupportedMediaType),
     (RequestDataTooBig, errors.TooLarge),
+    (SuspiciousOperation, errors.BadRequest),
     (OperationalError, errors.Unavailable),
     (InterfaceError, errors.Unavailable),
 )
@@ -47,8 +52,18 @@ BY_STATUS: dict[int, type[Refusal]] = {
 }
 
 
+class NotLetIn(exceptions.APIException):
+    """A refusal while DRF finds out who is asking: only after one of its own it stops asking."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        super().__init__(refusal.text, refusal.code)
+
+
 def refusal_of(error: Exception) -> Refusal:
     """What an exception means to the client; one that nobody foresaw is logged as our fault."""
+    if isinstance(error, NotLetIn):
+        return error.refusal
     if isinstance(error, Refusal):
         return error
     for kind, refusal in BY_EXCEPTION:

@@ -196,6 +196,8 @@ WHITENOISE_USE_FINDERS = True
 STORAGES = {"staticfiles": {"BACKEND": "reports_project.statics.VersionedStorage"}}
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+# Their sizes are bounded already; what Django raises here would be a fault of ours on some ways.
+DATA_UPLOAD_MAX_NUMBER_FIELDS = None
 
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SECURE = HTTPS

@@ -171,6 +171,14 @@ def test_a_session_without_its_csrf_token_is_refused(ada: Api, token: str | None
     assert post(client, **{"X-CSRFToken": good}).status_code == 202
 
 
+def test_a_browser_without_its_csrf_token_gets_a_page(ada: Api):
+    with assert_nothing_written():
+        response = post(ada.browser(), Accept="text/html")
+
+    assert response.status_code == 403
+    assert response.headers["Content-Type"].startswith("text/html")
+
+
 @pytest.mark.parametrize(
     ("method", "path"), [("DELETE", "/reports/{}"), ("POST", "/reports/{}/cancel")]
 )

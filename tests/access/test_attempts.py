@@ -42,6 +42,15 @@ def test_after_many_bad_tokens_an_address_is_told_when_to_come_back():
     assert 1 <= int(refused.headers["Retry-After"]) <= attempts.WINDOW_S
 
 
+def test_a_browser_is_told_on_a_page():
+    exhaust()
+
+    refused = guess(Accept="text/html")
+
+    assert refused.status_code == 429
+    assert refused.headers["Content-Type"].startswith("text/html")
+
+
 @pytest.mark.parametrize("token", ["é", "a" * 300])
 def test_what_can_be_no_token_counts_too_and_asks_no_database(token: str):
     exhaust()

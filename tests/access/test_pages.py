@@ -147,6 +147,11 @@ def test_there_are_not_more_than_a_page_can_show(browser: Client, monkeypatch: p
     assert Token.objects.count() == 2
 
 
+@pytest.mark.parametrize("path", ["/tokens", PATH])
+def test_the_page_is_there_with_a_final_slash_and_without(browser: Client, path: str):
+    assert "You have none." in html.read(browser.get(path)).words
+
+
 @pytest.mark.parametrize("path", [PATH, f"{PATH}1/revoke/"])
 def test_a_stranger_signs_in_first(path: str):
     response = Client().get(path)
