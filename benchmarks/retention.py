@@ -22,15 +22,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 import requests
+from django.db import connection
 
+from reports.ids import lowest_at
 from tools import children, postgres, valkey
+
+if TYPE_CHECKING:
+    from reports.models import ReportJob
 
 ROOT = Path(__file__).resolve().parent.parent
 USERS = 50
-BATCH = 2000
 TEXT = "x" * 800
 AGE = timedelta(days=60)
 BEFORE_S = 15.0
@@ -92,36 +96,52 @@ def fill(rows: int) -> str:
 
     from access.models import Token  # noqa: PLC0415
     from budgets.models import InferenceBudget  # noqa: PLC0415
-    from reports.ids import lowest_at  # noqa: PLC0415
     from reports.models import ReportJob  # noqa: PLC0415
 
     users = [get_user_model().objects.create_user(f"user-{number}") for number in range(USERS)]
     then = datetime.now(UTC) - AGE
-    first = lowest_at(then).int
-    for start in range(0, rows, BATCH):
-        ReportJob.objects.bulk_create(
-            ReportJob(
-                id=UUID(int=first + number),
-                user=users[number % USERS],
-                idempotency_key=f"old-{number}",
-                prompt=TEXT,
-                result_text=TEXT,
-                status="succeeded",
-                http_status=200,
-                token_estimate=200,
-                settled_tokens=400,
-                day_utc=then.date(),
-                claim_id=UUID(int=first + number),
-                lease_expires_at=then,
-                created_at=then,
-                updated_at=then,
-                started_at=then,
-                finished_at=then,
-            )
-            for number in range(start, min(start + BATCH, rows))
-        )
+    instants = ("created_at", "updated_at", "started_at", "finished_at", "lease_expires_at")
+    job = ReportJob(
+        user=users[0],
+        idempotency_key="old-0",
+        prompt=TEXT,
+        result_text=TEXT,
+        status="succeeded",
+        http_status=200,
+        token_estimate=200,
+        settled_tokens=400,
+        day_utc=then.date(),
+        **dict.fromkeys(instants, then),
+    )
+    job.id = job.claim_id = lowest_at(then)
+    job.save(force_insert=True)
+    copy(job, rows, first_user=users[0].pk)
     InferenceBudget.objects.create(user=users[0], daily_tokens=2**40, day_utc=then.date())
     return str(Token.objects.create(users[0])[1])
+
+
+def copy(job: ReportJob, rows: int, *, first_user: int) -> None:
+    """The same row again and again, with ids of that time, spread over the users."""
+    born = job.pk.hex[:20]
+    changed = {"user_id": f"{first_user} + n % {USERS}", "idempotency_key": "'old-' || n"}
+    if connection.vendor == "postgresql":
+        numbers = f"generate_series(1, {rows - 1}) AS numbers (n)"
+        changed["id"] = f"('{born}' || lpad(to_hex(n), 12, '0'))::uuid"
+    else:
+        numbers = (
+            "(WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted "  # noqa: S608
+            f"WHERE n < {rows - 1}) SELECT n FROM counted)"
+        )
+        changed["id"] = f"'{born}' || printf('%012x', n)"
+    columns = [field.column for field in job._meta.concrete_fields]
+    values = [changed.get(column, column) for column in columns]
+    table = job._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} ({', '.join(columns)}) "  # noqa: S608  # names of ours
+            f"SELECT {', '.join(values)} FROM {table}, {numbers}"
+        )
+        cursor.execute("ANALYZE")
 
 
 def left(*, delete: bool) -> int:

@@ -68,10 +68,10 @@ def erase(user: User, *, delete: bool = False) -> Erased:
     for job in jobs.filter(finished_at=None):
         done.cancelled += transitions.cancel(job, by="a data request")
     with_texts = jobs.terminal().filter(erased_at=None)
-    while some := retention.erase_some(with_texts):
+    while some := retention.erase_some(with_texts, most=retention.BATCH):
         done.erased += some
     if delete:
-        while some := retention.delete_some(jobs):
+        while some := retention.delete_some(jobs, most=retention.BATCH):
             done.deleted += some
         caps.forget(user)
         LogEntry.objects.filter(_about(user)).update(object_repr=caps.FORGOTTEN)

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     from reports.models import JobQuerySet
 
-BATCH = 200
+BATCH = 200  # at first; fewer where so many take longer than a POST should wait
+SHORT_S = 0.05
 PART_OF_INTERVAL = 0.2  # for each of the two
 
 
 def erase_old() -> int:
     """Erase texts after RETENTION_DAYS; of how many jobs. Raises what the database raises."""
-    return _in_batches(lambda: erase_some(ReportJob.objects.out_of_retention()))
+    return _in_batches(lambda most: erase_some(ReportJob.objects.out_of_retention(), most=most))
 
 
 def delete_old() -> int:
@@ -36,38 +37,38 @@ def delete_old() -> int:
     closed = usage.closed_until()
     if closed is None or not settings.KEY_RETENTION_DAYS:
         return 0
-    return _in_batches(
-        lambda: delete_some(ReportJob.objects.out_of_key_retention().filter(day_utc__lte=closed))
-    )
+    old = ReportJob.objects.out_of_key_retention().filter(day_utc__lte=closed)
+    return _in_batches(lambda most: delete_some(old, most=most))
 
 
-def erase_some(rows: JobQuerySet) -> int:
-    """Erase the texts of the oldest of these terminal jobs, a batch at most; of how many."""
+def erase_some(rows: JobQuerySet, *, most: int) -> int:
+    """Erase the texts of the oldest of these terminal jobs, `most` of them; of how many."""
     with transaction.atomic():
-        return transitions.erase_all(_taken(rows.only("prompt").order_by("finished_at")))
+        return transitions.erase_all(_taken(rows.only("prompt").order_by("finished_at"), most))
 
 
-def delete_some(rows: JobQuerySet) -> int:
-    """Delete the oldest of these jobs, a batch at most; how many."""
+def delete_some(rows: JobQuerySet, *, most: int) -> int:
+    """Delete the oldest of these jobs, `most` of them; how many."""
     with transaction.atomic():
-        job_ids = [job.pk for job in _taken(rows.only("pk").order_by("pk"))]
+        job_ids = [job.pk for job in _taken(rows.only("pk").order_by("pk"), most)]
         ReportJob.objects.filter(pk__in=job_ids).delete()
     return len(job_ids)
 
 
-def _taken(rows: JobQuerySet) -> list[ReportJob]:
+def _taken(rows: JobQuerySet, most: int) -> list[ReportJob]:
     """A batch of rows that nobody else holds, held until the transaction ends."""
-    return list(rows.select_for_update(skip_locked=True)[:BATCH])
+    return list(rows.select_for_update(skip_locked=True)[:most])
 
 
-def _in_batches(batch: Callable[[], int]) -> int:
-    moved = 0
+def _in_batches(batch: Callable[[int], int]) -> int:
+    moved, most = 0, BATCH
     give_up_at = time.monotonic() + settings.SWEEP_INTERVAL_S * PART_OF_INTERVAL
     while True:
         began = time.monotonic()
-        some = batch()
+        some = batch(most)
         moved += some
         now = time.monotonic()
-        if some < BATCH or now > give_up_at:
+        if some < most or now > give_up_at:
             return moved
         time.sleep(now - began)
+        most = min(BATCH, max(1, int(most * SHORT_S / (now - began))))

@@ -24,10 +24,20 @@ from tests.support.threads import begin, together
 if TYPE_CHECKING:
     from pytest_django import Settings
 
+    from reports.models import JobQuerySet
     from tests.support.clients import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DAY_S = 86_400
+
+
+@pytest.fixture(autouse=True)
+def _in_tens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of ten, however slow the machine is."""
+    monkeypatch.setattr(retention, "BATCH", 10)
+    monkeypatch.setattr(retention, "SHORT_S", 60.0)
+
+
 _numbers = count(1)
 
 
@@ -115,7 +125,6 @@ def test_the_clock_of_this_process_decides_nothing(
 def test_many_old_texts_go_in_one_pass_and_in_short_transactions(
     ada: Api, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(retention, "BATCH", 10)
     old_jobs(ada, 35)
 
     with recorded() as statements:
@@ -132,7 +141,6 @@ def test_a_pass_ends_in_time_and_the_next_one_goes_on_with_the_oldest(
     ada: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     settings.SWEEP_INTERVAL_S = 0.0  # no time but for one batch
-    monkeypatch.setattr(retention, "BATCH", 10)
     jobs = old_jobs(ada, 25)
 
     passes = [retention.erase_old() for _ in range(4)]
@@ -145,7 +153,6 @@ def test_many_old_rows_are_deleted_in_batches(
     ada: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     settings.KEY_RETENTION_DAYS = 30
-    monkeypatch.setattr(retention, "BATCH", 10)
     old_jobs(ada, 35)
     usage.close_days()
 
@@ -157,7 +164,6 @@ def test_between_two_batches_it_rests_for_as_long_as_it_worked(
     ada: Api, monkeypatch: pytest.MonkeyPatch
 ):
     rests: list[float] = []
-    monkeypatch.setattr(retention, "BATCH", 10)
     monkeypatch.setattr(time, "sleep", rests.append)
     old_jobs(ada, 25)
 
@@ -167,8 +173,25 @@ def test_between_two_batches_it_rests_for_as_long_as_it_worked(
     assert min(rests) > 0
 
 
+def test_where_a_batch_takes_long_the_next_one_is_smaller(
+    ada: Api, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[int] = []
+    erase_some = retention.erase_some
+
+    def slowly(rows: JobQuerySet, *, most: int) -> int:
+        asked.append(most)
+        return erase_some(rows, most=most)
+
+    monkeypatch.setattr(retention, "erase_some", slowly)
+    monkeypatch.setattr(retention, "SHORT_S", 0.0)
+    old_jobs(ada, 13)
+
+    assert retention.erase_old() == 13
+    assert asked == [10, 1, 1, 1, 1]
+
+
 def test_sweeps_that_meet_take_other_rows(ada: Api, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(retention, "BATCH", 10)
     old_jobs(ada, 60)
     connection.close()
 
@@ -195,7 +218,6 @@ def test_accepts_go_on_beside_it(ada: Api, settings: Settings, monkeypatch: pyte
     """200,000 rows and figures: benchmarks/retention.py."""
     settings.SWEEP_INTERVAL_S = 600.0
     settings.MAX_ACTIVE_JOBS_PER_USER = 1000
-    monkeypatch.setattr(retention, "BATCH", 25)
     old_jobs(ada, 150)
     connections.close_all()
 
