@@ -133,7 +133,7 @@ def copy(job: ReportJob, rows: int, *, first_user: int) -> None:
             f"WHERE n < {rows - 1}) SELECT n FROM counted)"
         )
         changed["id"] = f"'{born}' || printf('%012x', n)"
-    columns = [field.column for field in job._meta.concrete_fields]
+    columns = [str(field.column) for field in job._meta.concrete_fields]
     values = [changed.get(column, column) for column in columns]
     table = job._meta.db_table
     with connection.cursor() as cursor:
