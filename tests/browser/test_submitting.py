@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from django.contrib.sessions.models import Session
 from playwright.sync_api import expect
 
 from reports import transitions
@@ -98,6 +99,29 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_key(tab: Tab):
     tab.open("/")
     expect(page.get_by_label("Prompt")).to_have_value("")
     assert ReportJob.objects.count() == 1
+
+
+def test_a_prompt_outlives_the_session_and_is_for_nobody_else(tab: Tab, ada: Api, bob: Api):
+    ada.user.set_password("a password of hers")
+    ada.user.save()
+    sign_in(tab.page.context, ada, tab.address)
+    page = tab.open("/")
+    page.get_by_label("Prompt").fill("typed for an hour")
+    Session.objects.all().delete()
+    page.get_by_role("button", name="Submit").click()
+
+    page.get_by_label("Name").fill("ada")
+    page.get_by_label("Password").fill("a password of hers")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label("Prompt")).to_have_value("typed for an hour")
+
+    sign_in(page.context, bob, tab.address)
+    tab.open("/")
+    expect(page.get_by_label("Prompt")).to_have_value("")
+    sign_in(page.context, ada, tab.address)
+    tab.open("/")
+    expect(page.get_by_label("Prompt")).to_have_value("")
+    assert ReportJob.objects.count() == 0
 
 
 def test_on_a_slow_network_many_clicks_make_one_job(tab: Tab):
