@@ -70,7 +70,9 @@ class Clients:
     def run(self) -> None:
         """Until it is stopped."""
         while not self._is_stopping.wait(1 / self._rate):
-            thread = threading.Thread(target=self._post, args=(self.times, next(self._numbers)))
+            thread = threading.Thread(
+                target=self._post, args=(self.times, next(self._numbers)), daemon=True
+            )
             thread.start()
             self._threads.append(thread)
 
@@ -203,7 +205,7 @@ def measure(stack: ExitStack, directory: Path, *, rows: int, rate: float, delete
     while not answers(address):
         time.sleep(0.1)
     clients = Clients(address, token, rate)
-    runner = threading.Thread(target=clients.run)
+    runner = threading.Thread(target=clients.run, daemon=True)
     runner.start()
     time.sleep(BEFORE_S)
     before, clients.times = clients.times, Times("beside")

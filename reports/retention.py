@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from reports.models import JobQuerySet
 
 BATCH = 200  # at first; fewer where so many take longer than a POST should wait
-SHORT_S = 0.05
-PART_OF_INTERVAL = 0.2  # for each of the two
+SHORT_S = 0.25  # SQLite has one writer at a time
+PART_OF_INTERVAL = 0.3  # for each of the two
 
 
 def erase_old() -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+import requests
 from celery import Celery
 
 from reports.models import ReportJob
@@ -79,11 +80,14 @@ def test_what_is_posted_while_the_broker_is_down_runs_once_it_is_back(
 
     accepted = post_in_time(caller, 5)
     status, parts = ready(caller.address)
+    metrics = requests.get(f"{caller.address}/metrics", timeout=SOON_S)
     own_broker.start()
 
     assert status == 503
     assert parts["broker"] == "cannot be reached"
     assert parts["database"] == "ok"
+    assert 'reports_up{part="broker"} 0.0' in metrics.text
+    assert 'reports_jobs{status="queued"}' in metrics.text
     assert_each_ran_once(caller, before + accepted, stand_in)
 
 

@@ -197,6 +197,9 @@ def test_what_is_entrusted_to_the_product_is_told_nowhere(
     told = {**said, "metrics": metrics, "broker": waiting + kept_by(broker)}
     told |= {f"answer {number}": body for number, body in enumerate([*bodies, crash.text])}
     told["tokens"] = repr(list(Token.objects.values()))
+    # The worker has ended, and what it counted is told by the web process.
+    assert 'reports_provider_seconds_count{outcome="succeeded"} 1.0' in metrics
+    assert 'reports_ends_total{code="",status="succeeded"} 1.0' in metrics
     told["traces"] = b"".join(collector.raw).decode("latin-1")
     assert job_ids[0] in unveiled(waiting)
     roles = {name: span.role for name, span in trace.items()}

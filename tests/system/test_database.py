@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 # How long a client that comes back as Retry-After says may still meet a 503 afterwards.
 BACK_WITHIN_S = 5.0
+# Prometheus gives up after ten seconds.
+LONGEST_SCRAPE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def test_without_its_database_a_post_is_refused_for_a_moment_and_leaves_nothing(
     answers = [world.caller.post(key="while away") for _ in range(3)]
     status, parts = ready(world.caller.address)
     health = requests.get(f"{world.caller.address}/healthz", timeout=SOON_S)
+    metrics = requests.get(f"{world.caller.address}/metrics", timeout=SOON_S)
     world.database.start()
     back_at = time.monotonic()
     answer = until(
@@ -121,7 +124,10 @@ def test_without_its_database_a_post_is_refused_for_a_moment_and_leaves_nothing(
     assert {refused.json()["error"] for refused in answers} == {"unavailable"}
     assert all(int(refused.headers["Retry-After"]) > 0 for refused in answers)
     assert (status, parts["database"], parts["broker"]) == (503, "cannot be reached", "ok")
-    assert health.status_code == 200
+    assert health.status_code == metrics.status_code == 200
+    assert 'reports_up{part="database"} 0.0' in metrics.text
+    assert 'reports_up{part="worker"} 1.0' in metrics.text
+    assert metrics.elapsed.total_seconds() < LONGEST_SCRAPE_S
     assert took_s < BACK_WITHIN_S
     assert until(lambda: ending(world, answer.json()["job_id"]), within_s=SOON_S) == "succeeded"
     assert world.ask("SELECT count(*) FROM reports_reportjob") == jobs + 1
