@@ -234,6 +234,7 @@ def main() -> int:
     words.add_argument("--sqlite", action="store_true")
     words.add_argument("--delete", action="store_true")
     given = words.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parent = "/tmp" if os.geteuid() == 0 else None  # noqa: S108  # mkdtemp makes the name safe
     with tempfile.TemporaryDirectory(dir=parent) as name, ExitStack() as stack:
         directory = Path(name)

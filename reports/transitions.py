@@ -14,11 +14,11 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, F, Value, When
+from django.db.models import F
 
 from budgets.envelope import estimate_tokens, rfc3339
 from budgets.models import InferenceBudget
-from budgets.rows import Noted, Now, update_returning
+from budgets.rows import ByKey, Noted, Now, update_returning
 from reports import digests, events
 from reports.endings import ENDINGS, UNANSWERED, Settlement
 from reports.errors import ErrorCode, JobActive, JobFinished
@@ -227,10 +227,10 @@ def erase_all(jobs: Sequence[ReportJob]) -> int:
 
 def _erase(jobs: Sequence[ReportJob]) -> int:
     rows = ReportJob.objects.terminal().filter(pk__in=[job.pk for job in jobs], erased_at=None)
-    digest = Case(*(When(pk=job.pk, then=Value(digests.of(job.prompt))) for job in jobs))
+    texts = {job.pk: digests.of(job.prompt) for job in jobs}
     moved = rows.update(
         prompt="",
-        prompt_digest=digest,
+        prompt_digest=ByKey(ReportJob._meta.pk, texts),
         result_text="",
         error_detail="",
         erased_at=Now(),
