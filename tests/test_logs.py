@@ -19,6 +19,7 @@ from reports import acceptance, runner, sweep, transitions
 from reports.errors import ErrorCode
 from reports.transitions import Claim
 from telemetry import context, lines
+from telemetry.crashes import Reporter
 from tests.support import processes
 from tests.support.provider import Answer, Provider
 from tests.support.rows import job_in
@@ -105,6 +106,20 @@ def test_the_crash_page_of_development_shows_no_value(
     if accept == "text/html":
         assert "IntegrityError" in page
         assert "break_with_values" in page
+
+
+def test_a_mail_about_a_crash_holds_no_value():
+    request = RequestFactory().post(
+        "/?query=canary", {"prompt": CANARY}, headers={"Cookie": "a=canary"}
+    )
+    try:
+        break_with_values()
+    except IntegrityError as error:
+        report = Reporter(request, type(error), error, error.__traceback__, is_email=True)
+        mail = report.get_traceback_text() + report.get_traceback_html()
+
+    assert "break_with_values" in mail
+    assert "canary" not in mail
 
 
 def test_a_job_that_cannot_be_claimed_is_logged_without_its_values(
