@@ -227,6 +227,21 @@ def test_a_deactivated_users_session_is_nobodys(ada: Api):
     assert_not_authenticated(post(client))
 
 
+@pytest.mark.parametrize("path", ["/", "/tokens/", "/admin/"])
+def test_a_deactivated_user_is_out_of_the_pages_at_the_next_request(ada: Api, path: str):
+    ada.user.is_staff = True
+    ada.user.save()
+    client = ada.browser()
+    assert client.get(path).status_code == 200
+    ada.user.is_active = False
+    ada.user.save()
+
+    response = client.get(path)
+
+    assert response.status_code == 302
+    assert response.headers["Location"].endswith(f"login/?next={path}")
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_browser_without_a_session_is_told_too(method: str):
     response = Client().generic(method, "/reports", headers={"Accept": "text/html"})

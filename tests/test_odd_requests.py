@@ -105,3 +105,9 @@ def test_no_bytes_in_a_path_or_a_query_are_a_fault_of_ours(signed_in: dict[bytes
     ]
 
     assert faults(statuses(requests)) == {}
+
+
+def test_thousands_of_fields_are_only_fields(signed_in: dict[bytes, bytes]):
+    asked = [("GET", b"/schema", b"a=1&" * 5000, signed_in)]
+
+    assert list(statuses(asked).values()) == [200]

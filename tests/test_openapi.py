@@ -168,6 +168,19 @@ def test_every_example_fits_its_schema():
     assert looked_at > 60
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_example_of_a_submission_works(ada: Api):
+    submit = document()["paths"]["/reports"]["post"]
+    [key] = [parameter["example"] for parameter in submit["parameters"]]
+    [(media_type, content)] = submit["requestBody"]["content"].items()
+    body = json.dumps(content["example"]).encode()
+
+    response = ada.post_raw(body, key=key, content_type=media_type)
+
+    assert response.status_code == 202
+    checker(schemas.ref("Accepted")).validate(body_of(response))
+
+
 @pytest.mark.parametrize("value", VALUES)
 def test_the_pattern_of_a_key_says_what_the_parser_does(value: str):
     try:
