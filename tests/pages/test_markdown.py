@@ -160,7 +160,9 @@ def test_a_tangled_text_takes_no_more_than_its_time(name: str):
     began_s = time.thread_time()
     markdown.render(text)
 
-    assert time.thread_time() - began_s < markdown.PATIENCE_S + 1.5
+    # Without the limit the worst of them take 20 s and more. What comes after the last look at the
+    # clock is not in it, so a machine that is busy may need three times as long as it allows.
+    assert time.thread_time() - began_s < 12 * markdown.PATIENCE_S
 
 
 @pytest.mark.parametrize("name", DEEP)
