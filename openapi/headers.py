@@ -18,10 +18,11 @@ def _text(pattern: str) -> Schema:
 
 
 REQUEST_ID: Final = _header(
-    "Stands in our log beside this request. Yours, where you sent one that fits.",
+    "Stands in our log beside this request. Yours, where you sent one that fits; a 404 has no other.",
     {"type": "string", "minLength": 1},
+    required=False,
 )
-# What every answer has, by the names of their components.
+# What answers have, by the names of their components.
 EVERYWHERE: Final = {"X-Request-ID": {"$ref": "#/components/headers/RequestId"}}
 COMPONENTS: Final = {"RequestId": REQUEST_ID}
 POLL_AFTER: Final = _header(
