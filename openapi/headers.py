@@ -18,7 +18,7 @@ def _text(pattern: str) -> Schema:
 
 
 REQUEST_ID: Final = _header(
-    "Stands in our log beside this request. Yours, where you sent one that fits; a 404 has no other.",
+    "Stands in our log beside this request. Yours, if it fits; a 404 has no other.",
     {"type": "string", "minLength": 1},
     required=False,
 )
