@@ -31,13 +31,15 @@ from reports.ids import lowest_at
 from tools import children, postgres, valkey
 
 if TYPE_CHECKING:
+    import subprocess
+
     from reports.models import ReportJob
 
 ROOT = Path(__file__).resolve().parent.parent
 USERS = 50
 TEXT = "x" * 800
 AGE = timedelta(days=60)
-BEFORE_S = 15.0
+BEFORE_S = 30.0
 LONGEST_S = 3600.0
 TOO_LONG_S = 2.0
 
@@ -76,9 +78,10 @@ class Clients:
             thread.start()
             self._threads.append(thread)
 
-    def stop(self) -> None:
+    def stop(self, runner: threading.Thread) -> None:
         """Wait for the answers that are under way."""
         self._is_stopping.set()
+        runner.join()
         for thread in self._threads:
             thread.join()
 
@@ -167,6 +170,7 @@ def services(stack: ExitStack, directory: Path, *, sqlite: bool, delete: bool) -
         DATABASE_URL=database,
         REDIS_URL=stack.enter_context(valkey.running(directory / "valkey")).url,
         MAX_ACTIVE_JOBS_PER_USER="1000000",
+        RETENTION_DAYS="30",
         KEY_RETENTION_DAYS="40" if delete else "0",
         DJANGO_SETTINGS_MODULE="reports_project.settings",
         PORT=str(valkey.free_port()),
@@ -174,11 +178,12 @@ def services(stack: ExitStack, directory: Path, *, sqlite: bool, delete: bool) -
     )
 
 
-def process(stack: ExitStack, directory: Path, *words: str) -> None:
+def process(stack: ExitStack, directory: Path, *words: str) -> subprocess.Popen[bytes]:
     """Start a process of the product, which ends with the benchmark."""
     log = directory / f"{words[-1]}.log"
     child = children.spawn([sys.executable, *words], log=log, directory=ROOT)
     stack.callback(children.stop, child, by=signal.SIGTERM, within_s=30)
+    return child
 
 
 def answers(address: str) -> bool:
@@ -202,6 +207,11 @@ def measure(stack: ExitStack, directory: Path, *, rows: int, rate: float, delete
     os.environ["INFERENCE_URL"] = f"http://127.0.0.1:{provider}/complete"
     process(stack, directory, "manage.py", "rehearsal_provider", "--port", provider)
     process(stack, directory, "-m", "reports_project.web")
+    keep = {"RETENTION_DAYS": "36500", "KEY_RETENTION_DAYS": "0"}
+    kept = {name: os.environ[name] for name in keep}
+    os.environ.update(keep)
+    idle = process(stack, directory, "-m", "reports_project.worker")
+    os.environ.update(kept)
     while not answers(address):
         time.sleep(0.1)
     clients = Clients(address, token, rate)
@@ -209,6 +219,7 @@ def measure(stack: ExitStack, directory: Path, *, rows: int, rate: float, delete
     runner.start()
     time.sleep(BEFORE_S)
     before, clients.times = clients.times, Times("beside")
+    children.stop(idle, by=signal.SIGTERM, within_s=30)
     process(stack, directory, "-m", "reports_project.worker")
     process(stack, directory, "-m", "reports_project.beat")
     began = time.monotonic()
@@ -216,8 +227,7 @@ def measure(stack: ExitStack, directory: Path, *, rows: int, rate: float, delete
         print(f"{time.monotonic() - began:6.0f} s: {waiting} left", flush=True)
         time.sleep(10)
     took_s = time.monotonic() - began
-    clients.stop()
-    runner.join()
+    clients.stop(runner)
     print(before, clients.times, sep="\n")
     done = rows - waiting
     what = "deleted" if delete else "erased"

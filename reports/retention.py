@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from reports import transitions, usage
 from reports.models import ReportJob
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     from reports.models import JobQuerySet
 
-BATCH = 200  # at first; fewer where so many take longer than a POST should wait
-SHORT_S = 0.25  # SQLite has one writer at a time
+BATCH = 200
+FIRST = 20  # then as many as take SHORT_S
+SHORT_S = 0.25
+# SQLite has one writer at a time, and who waits for a turn only looks for it now and then.
+CALM_ON_SQLITE = 5
 PART_OF_INTERVAL = 0.3  # for each of the two
 
 
@@ -61,7 +64,8 @@ def _taken(rows: JobQuerySet, most: int) -> list[ReportJob]:
 
 
 def _in_batches(batch: Callable[[int], int]) -> int:
-    moved, most = 0, BATCH
+    moved, most = 0, min(FIRST, BATCH)
+    calm = CALM_ON_SQLITE if connection.vendor == "sqlite" else 1
     give_up_at = time.monotonic() + settings.SWEEP_INTERVAL_S * PART_OF_INTERVAL
     while True:
         began = time.monotonic()
@@ -70,5 +74,5 @@ def _in_batches(batch: Callable[[int], int]) -> int:
         now = time.monotonic()
         if some < most or now > give_up_at:
             return moved
-        time.sleep(now - began)
-        most = min(BATCH, max(1, int(most * SHORT_S / (now - began))))
+        time.sleep(calm * (now - began))
+        most = min(BATCH, max(1, int(most * SHORT_S / calm / (now - began))))
