@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, cast
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.auth import get_user_model
 
-from reports.ids import lowest_at
 from reports.models import CANONICAL_UUID, Status
 
 if TYPE_CHECKING:
@@ -17,13 +16,11 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
-    from reports.models import ReportJob
+    from reports.models import JobQuerySet, ReportJob
 
 DAYS_OFFERED = 8
 # Days that an id can carry.
 FIRST_DAY, LAST_DAY = date(1970, 1, 2), date(9998, 12, 31)
-# The clock that makes ids is the web process's, the one that names days the database's.
-CLOCKS_APART = timedelta(hours=1)
 
 
 class KnownChoices(admin.ChoicesFieldListFilter):
@@ -65,15 +62,7 @@ class DayFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> QuerySet[ReportJob]:
         """The jobs of that day. Raises IncorrectLookupParameters for what is no day."""
         value = self.value()
-        return queryset if value is None else of_day(queryset, _day(value))
-
-
-def of_day(queryset: QuerySet[ReportJob], day: date) -> QuerySet[ReportJob]:
-    """The jobs of one UTC day: ids carry their time of birth, so the primary key finds them."""
-    midnight = datetime.combine(day, time.min, tzinfo=UTC)
-    first = lowest_at(midnight - CLOCKS_APART)
-    beyond = lowest_at(midnight + timedelta(days=1) + CLOCKS_APART)
-    return queryset.filter(pk__gte=first, pk__lt=beyond, day_utc=day)
+        return queryset if value is None else cast("JobQuerySet", queryset).of_day(_day(value))
 
 
 def search(queryset: QuerySet[ReportJob], term: str) -> QuerySet[ReportJob]:

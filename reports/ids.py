@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
+
+ONE_DAY = timedelta(days=1)
+# Ids carry the clock of the host that made them, days the database's.
+CLOCKS_APART = timedelta(hours=1)
 
 
 def uuid7() -> UUID:
@@ -16,6 +20,12 @@ def uuid7() -> UUID:
 def lowest_at(moment: datetime) -> UUID:
     """The lowest id that can be made at a moment: those made before it are lower."""
     return _at(int(moment.timestamp() * 1000), 0)
+
+
+def of_day(day: date) -> tuple[UUID, UUID]:
+    """The lowest id that a job of a UTC day can have, and the first that none can have any more."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return lowest_at(midnight - CLOCKS_APART), lowest_at(midnight + ONE_DAY + CLOCKS_APART)
 
 
 def made_at(some_id: str) -> datetime | None:

@@ -12,10 +12,12 @@ from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
 
 from budgets.rows import Now, UtcToday, database_now
+from reports import ids
 from reports.errors import ErrorCode, NotFound
-from reports.ids import lowest_at, uuid7
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from django.db.models.expressions import CombinedExpression
 
 COUNTED_AHEAD = 1000
@@ -93,7 +95,12 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
             return self.none()
         limit = database_now() - timedelta(days=settings.KEY_RETENTION_DAYS)
         # Ids carry their time of birth: the first condition keeps the search to old rows.
-        return self.filter(pk__lt=lowest_at(limit), finished_at__lt=limit)
+        return self.filter(pk__lt=ids.lowest_at(limit), finished_at__lt=limit)
+
+    def of_day(self, day: date) -> JobQuerySet:
+        """Of one UTC day: ids carry their time of birth, so the primary key finds them."""
+        first, beyond = ids.of_day(day)
+        return self.filter(pk__gte=first, pk__lt=beyond, day_utc=day)
 
     def with_jobs_ahead(self) -> JobQuerySet:
         """Read together with `jobs_ahead`."""
@@ -121,7 +128,7 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
 class ReportJob(models.Model):
     """The coat-check ticket for one completion."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    id = models.UUIDField(primary_key=True, default=ids.uuid7, editable=False)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
     )

@@ -7,14 +7,14 @@ KEY_RETENTION_DAYS may delete afterwards.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 from django.db.models import BigIntegerField, Count, F, Max, Q, Sum, Value
 from django.db.models.functions import Coalesce, Greatest
 
-from reports.ids import lowest_at
+from reports import ids
 from reports.models import ReportJob, UsageDay
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 BIG = BigIntegerField()
-ONE_DAY = timedelta(days=1)
-# Ids carry the clock of the host that made them, days the database's.
-CLOCKS_APART = timedelta(hours=1)
 BATCH = 1000
 
 
@@ -82,7 +79,7 @@ def close_days() -> int:
     while day is not None and _is_over(day):
         rows = [
             UsageDay(day_utc=day, user_id=user_id, **asdict(usage))
-            for user_id, usage in _grouped(_jobs_of(day), OF_JOBS, by="user_id")
+            for user_id, usage in _grouped(ReportJob.objects.of_day(day), OF_JOBS, by="user_id")
         ]
         with transaction.atomic():  # whole or not at all: the last day that is there is closed
             UsageDay.objects.bulk_create(rows, batch_size=BATCH, ignore_conflicts=True)
@@ -99,13 +96,14 @@ def closed_until() -> date | None:
 
 def _added(since: date, until: date, *, by: str, user_id: int | None = None) -> dict[Any, Usage]:
     whose = {} if user_id is None else {"user_id": user_id}
+    jobs = ReportJob.objects.filter(**whose)
     closed = closed_until()
     over = UsageDay.objects.filter(day_utc__range=(since, until), **whose)
     found = dict(_grouped(over, OF_DAYS, by=by))
-    before = since - ONE_DAY
+    before = since - ids.ONE_DAY
     day = _next_day(before if closed is None else max(closed, before))
     while day is not None and day <= until:
-        for key, usage in _grouped(_jobs_of(day).filter(**whose), OF_JOBS, by=by):
+        for key, usage in _grouped(jobs.of_day(day), OF_JOBS, by=by):
             found[key] = found.get(key, Usage()) + usage
         day = _next_day(day)
     return found
@@ -118,31 +116,18 @@ def _grouped(rows: QuerySet[Any], sums: dict[str, Any], *, by: str) -> Iterator[
         yield row[by], Usage(**{name: row[f"sum_{name}"] for name in SUMS})
 
 
-def _jobs_of(day: date) -> QuerySet[ReportJob]:
-    """One day's jobs. Ids carry their time of birth, so the search keeps to the day's rows."""
-    start = _midnight(day)
-    return ReportJob.objects.filter(
-        day_utc=day,
-        pk__gte=lowest_at(start - CLOCKS_APART),
-        pk__lt=lowest_at(start + ONE_DAY + CLOCKS_APART),
-    )
-
-
 def _next_day(after: date | None) -> date | None:
     """The first day after another that has a job."""
     jobs = ReportJob.objects.order_by("pk")
     if after is not None:
-        born = lowest_at(_midnight(after) + ONE_DAY - CLOCKS_APART)
-        jobs = jobs.filter(pk__gte=born, day_utc__gt=after)
+        first, _ = ids.of_day(after + ids.ONE_DAY)
+        jobs = jobs.filter(pk__gte=first, day_utc__gt=after)
     return jobs.values_list("day_utc", flat=True).first()
 
 
 def _is_over(day: date) -> bool:
     """Whether no job of a day can be accepted or end any more."""
-    is_past = datetime.now(UTC) > _midnight(day) + ONE_DAY + CLOCKS_APART
+    midnight = datetime.combine(day + ids.ONE_DAY, time.min, tzinfo=UTC)
+    is_past = datetime.now(UTC) > midnight + ids.CLOCKS_APART
     queued, running = ReportJob.objects.queued(), ReportJob.objects.running()
     return is_past and not any(rows.filter(day_utc__lte=day).exists() for rows in (queued, running))
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, tzinfo=UTC)
