@@ -40,6 +40,10 @@ class Act:
     warning: str = ""
 
 
+def _cancel(job: ReportJob) -> bool:
+    return transitions.cancel(job, by="an operator")
+
+
 def _publish_again(job: ReportJob) -> bool:
     if not transitions.republish(job, again_after_s=settings.REDISPATCH_AFTER_S, is_early=True):
         return False
@@ -49,7 +53,7 @@ def _publish_again(job: ReportJob) -> bool:
 CANCEL = Act(
     name="cancel",
     order="Cancel",
-    move=transitions.cancel,
+    move=_cancel,
     done="cancelled",
     why_not="having ended before",
     warning=(

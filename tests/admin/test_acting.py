@@ -11,7 +11,8 @@ from django.contrib.admin.models import LogEntry
 from django.utils import timezone
 
 from budgets import asking
-from reports import dispatch, operating
+from reports import dispatch, operating, timeline
+from reports.models import ReportJob
 from tests.admin.conftest import staff
 from tests.admin.paths import JOBS, page_of
 from tests.support import html
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import redis
     from django.test import Client
 
-    from reports.models import ReportJob
     from tests.support.clients import Api
     from tests.support.expect import Answer
 
@@ -67,6 +67,10 @@ def test_an_operator_cancels_jobs_and_is_told_how_many(operator: Client, ada: Ap
         "",
     ]
     assert budget(ada.user)["spent_tokens"] == spent - queued.token_estimate
+    for job in (queued, running):
+        assert timeline.steps(ReportJob.objects.get(pk=job.pk))[-1].detail.startswith(
+            "by an operator, "
+        )
 
 
 def test_an_operator_fails_a_job_whose_worker_is_gone(operator: Client, ada: Api):
