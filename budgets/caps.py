@@ -6,10 +6,9 @@ what it really was. False: everything was so already, and nothing was written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
 
@@ -33,7 +32,7 @@ def set_cap(user_id: int, *, daily_tokens: int, by: User, why: str) -> bool:
         return False
     InferenceBudget.objects.filter(pk=user_id).update(daily_tokens=daily_tokens, is_own=True)
     was = row.daily_tokens if row.is_own else None
-    _note(What.CAP, user_id=user_id, was=was, became=daily_tokens, why=reason, by=by)
+    _note(What.CAP, row.user, was=was, became=daily_tokens, why=reason, by=by)
     return True
 
 
@@ -47,7 +46,7 @@ def follow_default(user_id: int, *, by: User, why: str) -> bool:
     InferenceBudget.objects.filter(pk=user_id).update(
         daily_tokens=settings.DAILY_TOKEN_CAP, is_own=False
     )
-    _note(What.DEFAULT, user_id=user_id, was=row.daily_tokens, became=None, why=reason, by=by)
+    _note(What.DEFAULT, row.user, was=row.daily_tokens, became=None, why=reason, by=by)
     return True
 
 
@@ -60,7 +59,7 @@ def reset_today(user_id: int, *, by: User, why: str) -> bool:
     if forgiven is None:
         return False
     spent = row.spent_tokens
-    _note(What.RESET, user_id=user_id, was=spent, became=spent - forgiven, why=reason, by=by)
+    _note(What.RESET, row.user, was=spent, became=spent - forgiven, why=reason, by=by)
     return True
 
 
@@ -79,16 +78,7 @@ def set_allowance(group_id: int, *, daily_tokens: int | None, by: User, why: str
         GroupAllowance.objects.update_or_create(
             group=group, defaults={"daily_tokens": daily_tokens}
         )
-    CapChange.objects.create(
-        what=What.GROUP,
-        group=group,
-        name=group.name,
-        was=was,
-        became=daily_tokens,
-        why=reason,
-        by=by,
-        by_name=by.get_username(),
-    )
+    _note(What.GROUP, group, was=was, became=daily_tokens, why=reason, by=by)
     return True
 
 
@@ -115,13 +105,13 @@ def _checked(why: str, daily_tokens: int | None = None) -> str:
 
 
 def _note(
-    what: str, *, user_id: int, was: int | None, became: int | None, why: str, by: User
+    what: str, whom: User | Group, *, was: int | None, became: int | None, why: str, by: User
 ) -> None:
-    user = get_user_model().objects.only("username").get(pk=user_id)
+    whose: dict[str, Any] = {"group" if isinstance(whom, Group) else "user": whom}
     CapChange.objects.create(
+        **whose,
         what=what,
-        user=user,
-        name=user.get_username(),
+        name=str(whom),
         was=was,
         became=became,
         why=why,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django.db import connection, connections, models
+from django.db import connection, connections, models, transaction
 from django.db.models import Expression, F, Func, Value, functions
 from django.db.models.functions import Cast
 from django.db.models.sql import UpdateQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from django.db.models import QuerySet
 
@@ -116,6 +117,20 @@ def database_now() -> datetime:
             return now
         cursor.execute("SELECT STRFTIME('%Y-%m-%dT%H:%M:%fZ', 'NOW')")
         return datetime.fromisoformat(cursor.fetchone()[0])
+
+
+@contextmanager
+def statements_within(limit_ms: int) -> Iterator[None]:
+    """Let PostgreSQL break off what takes longer: OperationalError. SQLite knows no such limit.
+
+    For reads of operators: a page that somebody looks at must not be what holds the database up.
+    """
+    with transaction.atomic():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                limit = str(limit_ms)
+                cursor.execute("SELECT set_config('statement_timeout', %s, true)", [limit])
+        yield
 
 
 def update_returning(rows: QuerySet[Row], **values: object) -> list[Row]:

@@ -14,7 +14,8 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from budgets import days
-from operations import bounded, hour
+from budgets.rows import statements_within
+from operations import hour
 from operations.charts import columns
 from reports import census, dispatch
 from telemetry import relay
@@ -61,7 +62,7 @@ def figures(user: User | AnonymousUser) -> dict[str, Any]:
 def _in_time(read: Callable[[], Figure]) -> Figure | None:
     """What a read finds. None: the database took too long, or broke it off."""
     try:
-        with bounded.statements(limit_ms=LIMIT_MS):
+        with statements_within(LIMIT_MS):
             return read()
     except DatabaseError:
         return None

@@ -13,7 +13,7 @@ from django.db import DatabaseError
 from django.template.response import TemplateResponse
 from django.views.decorators.http import require_safe
 
-from operations import bounded
+from budgets.rows import statements_within
 from operations.charts import Chart, Series, columns, rows
 from reports import usage
 from reports.usage import Usage
@@ -87,7 +87,7 @@ def page(request: HttpRequest) -> TemplateResponse:
     }
     if form.is_valid():
         try:
-            with bounded.statements(limit_ms=LIMIT_MS):
+            with statements_within(LIMIT_MS):
                 context |= _figures(**form.cleaned_data)
         except DatabaseError:
             form.add_error(None, TOO_LONG)

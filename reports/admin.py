@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -16,7 +16,6 @@ from reports.finding import CodeFilter, DayFilter, KnownChoices, search
 from reports.models import ReportJob
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import User
     from django.db.models import QuerySet
     from django.http import HttpRequest, HttpResponse
     from django.utils.safestring import SafeString
@@ -198,7 +197,3 @@ class ReportJobAdmin(HistoryAdmin):
 def _may(request: HttpRequest, what: str) -> bool:
     user = request.user
     return user.is_active and user.is_staff and user.has_perm(f"reports.{what}_reportjob")
-
-
-def _operator(request: HttpRequest) -> User:
-    return cast("User", request.user)  # the admin lets nobody else in

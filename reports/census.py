@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db import connection, transaction
-
-from budgets.rows import Now
+from budgets.rows import Now, statements_within
 from reports.models import ReportJob
 
 if TYPE_CHECKING:
@@ -36,10 +34,7 @@ def take() -> Census:
     """Ask the database, a second at most. Raises what it raises."""
     jobs = ReportJob.objects
     with_texts = jobs.filter(erased_at=None, finished_at__isnull=False)
-    with transaction.atomic():
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(LIMIT_MS)])
+    with statements_within(LIMIT_MS):
         return Census(
             queued=_count(jobs.queued(), "created_at"),
             running=_count(jobs.running(), "lease_expires_at"),

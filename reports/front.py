@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from budgets.days import today
-from budgets.envelope import estimate_tokens
 from reports import acceptance, digests, serializers
 from reports.answers import PageRequest, SeeOther, access, private
 from reports.errors import (
@@ -102,7 +101,7 @@ def _in_words(refusal: Refusal | None, budget: Envelope, prompt: str) -> str:
         case KeyMissing() | KeyInvalid():
             return "Nothing was sent, since the form was not complete. It is now: send it again."
         case BudgetExhausted():
-            tokens = estimate_tokens(prompt) + settings.INFERENCE_MAX_OUTPUT_TOKENS
+            tokens = acceptance.reservation(prompt)
             return (
                 f"Nothing was sent: it would reserve {tokens} tokens, and "
                 f"{budget.remaining_tokens} of today's {budget.daily_tokens} are left. The count "

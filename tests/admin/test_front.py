@@ -12,7 +12,8 @@ import redis
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from operations import bounded, hour
+from budgets.rows import statements_within
+from operations import hour
 from reports import census, dispatch
 from reports.errors import ErrorCode
 from telemetry import relay
@@ -198,7 +199,7 @@ def test_a_statement_is_broken_off_in_time(settings):
         pytest.skip("SQLite knows no such limit")
     with (
         pytest.raises(OperationalError, match="timeout"),
-        bounded.statements(limit_ms=10),
+        statements_within(10),
         connection.cursor() as cursor,
     ):
         cursor.execute("SELECT pg_sleep(5)")
