@@ -37,7 +37,7 @@ class TokenQuerySet(models.QuerySet["Token"]):
         return self.filter(is_lasting, user__is_active=True)
 
 
-class TokenManager(AuthTokenManager.from_queryset(TokenQuerySet)):  # type: ignore[misc]
+class TokenManager(AuthTokenManager.from_queryset(TokenQuerySet)):  # type: ignore[misc]  # as below
     """Makes tokens and finds them by what a client sends."""
 
     def create(

@@ -29,7 +29,7 @@ class Held(BaseHTTPRequestHandler):
         call = urllib.request.Request(  # noqa: S310  # the address comes from the command line
             self.provider, body, {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(call, timeout=TIMEOUT_S) as answer:  # noqa: S310
+        with urllib.request.urlopen(call, timeout=TIMEOUT_S) as answer:  # noqa: S310  # likewise
             text = json.load(answer)["text"]
         self._send({"text": text})
 

@@ -99,9 +99,9 @@ def fill(rows: int) -> str:
     """Old jobs of many users; returns a token for new ones."""
     from django.contrib.auth import get_user_model  # noqa: PLC0415  # needs django.setup()
 
-    from access.models import Token  # noqa: PLC0415
-    from budgets.models import InferenceBudget  # noqa: PLC0415
-    from reports.models import ReportJob  # noqa: PLC0415
+    from access.models import Token  # noqa: PLC0415  # likewise
+    from budgets.models import InferenceBudget  # noqa: PLC0415  # likewise
+    from reports.models import ReportJob  # noqa: PLC0415  # needs django.setup()
 
     users = [get_user_model().objects.create_user(f"user-{number}") for number in range(USERS)]
     then = datetime.now(UTC) - AGE
@@ -134,7 +134,7 @@ def copy(job: ReportJob, rows: int, *, first_user: int) -> None:
         changed["id"] = f"('{born}' || lpad(to_hex(n), 12, '0'))::uuid"
     else:
         numbers = (
-            "(WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted "  # noqa: S608
+            "(WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted "  # noqa: S608  # numbers of ours
             f"WHERE n < {rows - 1}) SELECT n FROM counted)"
         )
         changed["id"] = f"'{born}' || printf('%012x', n)"
@@ -151,7 +151,7 @@ def copy(job: ReportJob, rows: int, *, first_user: int) -> None:
 
 def left(*, delete: bool) -> int:
     """How many old jobs still have their texts, or are still there."""
-    from reports.models import ReportJob  # noqa: PLC0415
+    from reports.models import ReportJob  # noqa: PLC0415  # needs django.setup()
 
     jobs = ReportJob.objects.filter(idempotency_key__startswith="old-")
     return (jobs if delete else jobs.filter(erased_at=None)).count()
@@ -197,7 +197,7 @@ def answers(address: str) -> bool:
 def measure(stack: ExitStack, directory: Path, *, rows: int, rate: float, delete: bool) -> bool:
     """Run it and print what was seen; whether every POST was accepted in time."""
     import django  # noqa: PLC0415  # the environment is only there now
-    from django.core.management import call_command  # noqa: PLC0415
+    from django.core.management import call_command  # noqa: PLC0415  # likewise
 
     django.setup()
     call_command("migrate", verbosity=0, interactive=False)
