@@ -116,7 +116,8 @@ def test_operators_read_large_tables_by_an_index_only(operator: Client, many_job
         (JOBS, {"day": "2020-01-01"}, {key}),
         (JOBS, {"day": yesterday, "error_code__exact": "worker_lost"}, {key, failures}),
         (JOBS, {"q": newest}, {key}),
-        (JOBS, {"q": "user 7"}, {user_idx}),
+        # Of the few jobs of one user, PostgreSQL may as well sort what the other index finds.
+        (JOBS, {"q": "user 7"}, {user_idx, keys}),
         (JOBS, {"q": "key 12345"}, {keys}),
         (JOBS, {"q": "no such thing"}, {keys}),
         (BUDGETS, {}, {"budgets_inferencebudget_pkey"}),
