@@ -37,6 +37,9 @@ LOCATION: Final = _header("Where to poll the job.", _text(r"^/reports/[0-9a-f-]{
 REPLAYED: Final = _header(
     "`true` when the key already had this job.", {"const": "true"}, required=False
 )
+KEY_USED: Final = _header(
+    "The key of the new job: yours, or the one that was made.", _text("^[ -~]{1,255}$")
+)
 PRIVATE: Final = _header("Not for shared caches.", {"const": "private, no-cache"})
 ETAG: Final = _header("Changes with the job. Strong.", _text(r'^"[0-9a-f]{32}"$'))
 ALLOW: Final = _header("The methods that this path knows.", {"type": "string"})

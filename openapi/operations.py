@@ -40,6 +40,19 @@ CURSOR: Final = {
     "description": "A place in the list: follow `next` and `previous` rather than write one.",
     "schema": {"type": "string", "pattern": f"^{reports.CURSOR.pattern}$"},
 }
+
+
+def _created(name: str, description: str) -> dict[str, Any]:
+    instant = {"type": "string", "format": "date-time"}
+    day = {"type": "string", "format": "date"}
+    schema = {"anyOf": [instant, day]}
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+CREATED: Final = [
+    _created("created_after", "Only jobs accepted at this instant or later; a date: its midnight."),
+    _created("created_before", "Only jobs accepted before this instant (UTC where it is a date)."),
+]
 STATUS_FILTER: Final = {
     "name": "status",
     "in": "query",
@@ -94,6 +107,7 @@ SUBMIT: Final[Operation] = {
             "links": {
                 "poll": _link("getReport", "The job as it is now."),
                 "cancel": _link("cancelReport", "End it early."),
+                "again": _link("repeatReport", "Ask the same again once it has ended."),
                 "erase": _link("eraseReport", "Erase its texts once it has ended."),
             }
         },
@@ -116,7 +130,7 @@ LIST: Final[Operation] = {
     "tags": ["reports"],
     "summary": "Your jobs, newest first, without their texts",
     "security": BY_TOKEN_OR_SESSION,
-    "parameters": [STATUS_FILTER, CURSOR],
+    "parameters": [STATUS_FILTER, *CREATED, CURSOR],
     "responses": {
         "200": answer(
             "At most 20 jobs.",
@@ -187,6 +201,43 @@ CANCEL: Final[Operation] = {
         **refused(*UNSAFE, errors.NotFound, errors.JobFinished),
     },
 }
+AGAIN: Final[Operation] = {
+    "operationId": "repeatReport",
+    "tags": ["reports"],
+    "summary": "Ask the same again",
+    "description": "Accepts the prompt, metadata and queue limit of an ended job as a new job, "
+    "whose `again_of` names the old one. With an `Idempotency-Key` it can be repeated safely; "
+    "without one the server makes a key. No body is read.",
+    "security": BY_TOKEN_OR_CSRF,
+    "parameters": [JOB, headers.KEY | {"required": False}],
+    "responses": {
+        "202": answer(
+            "Accepted, or a replay.",
+            "Accepted",
+            {
+                "Location": headers.LOCATION,
+                "Retry-After": headers.RETRY_AFTER,
+                "Idempotency-Key": headers.KEY_USED,
+                "Idempotent-Replayed": headers.REPLAYED,
+                **headers.envelope(),
+            },
+            accepted=examples.ACCEPTED,
+            replayed=examples.REPLAYED,
+        ),
+        **refused(
+            *UNSAFE,
+            errors.KeyMissing,
+            errors.KeyInvalid,
+            errors.NotFound,
+            errors.JobActive,
+            errors.Erased,
+            errors.KeyReused,
+            errors.ExceedsDailyBudget,
+            errors.BudgetExhausted,
+            errors.TooManyActiveJobs,
+        ),
+    },
+}
 BUDGET: Final[Operation] = {
     "operationId": "getBudget",
     "tags": ["budget"],
@@ -208,5 +259,6 @@ BY_VIEW: Final[dict[tuple[str, str], Operation]] = {
     ("ReportView", "GET"): READ,
     ("ReportView", "DELETE"): ERASE,
     ("CancelView", "POST"): CANCEL,
+    ("AgainView", "POST"): AGAIN,
     ("BudgetView", "GET"): BUDGET,
 }

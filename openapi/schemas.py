@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from reports import errors, serializers
+from reports import errors, serializers, wishes
 from reports.errors import ErrorCode, Refusal
 from reports.models import COUNTED_AHEAD, Status
 
@@ -55,6 +55,17 @@ STATUS: Final[Schema] = {"type": "string", "enum": Status.values}
 HTTP_STATUS: Final[Schema] = {"type": "integer", "minimum": 100, "maximum": 599}
 ERROR_CODE: Final[Schema] = {"type": "string", "enum": [*ErrorCode]}
 
+NO_NUL: Final = r"^[^\u0000]*$"
+METADATA: Final[Schema] = {
+    "type": "object",
+    "maxProperties": wishes.MOST_PAIRS,
+    "propertyNames": {"minLength": 1, "maxLength": wishes.LONGEST_NAME, "pattern": NO_NUL},
+    "additionalProperties": {
+        "type": "string",
+        "maxLength": wishes.LONGEST_VALUE,
+        "pattern": NO_NUL,
+    },
+}
 PROMPT: Final[Schema] = {
     "type": "object",
     "required": ["prompt"],
@@ -66,7 +77,19 @@ PROMPT: Final[Schema] = {
             "pattern": rf"^[^\u0000]*[^\u0000{BLANK}][^\u0000]*$",
             "description": "Not blank, kept exactly as sent; no NUL, no half of a surrogate pair. "
             "Counted in characters (Unicode code points).",
-        }
+        },
+        "metadata": METADATA
+        | {
+            "type": ["object", "null"],
+            "description": "Labels of your own, which are given back with the job.",
+        },
+        "expires_in_s": _or_null(
+            "integer",
+            minimum=1,
+            maximum=wishes.longest_wait_s(),
+            description="Seconds that the job is worth a wait: not begun by then, it fails as "
+            "`queue_expired`.",
+        ),
     },
     "description": "Other members are ignored. The whole body is at most 131072 bytes of UTF-8.",
 }
@@ -88,7 +111,15 @@ IN_EVERY_JOB: Final = _closed(
             "oneOf": [ref("Usage"), {"type": "null"}],
             "description": "As the provider reported it, else null.",
         },
-    }
+        "metadata": METADATA | {"description": "Only where its client gave it some."},
+        "expires_at": _at("Only where it has a limit of its own: not begun after."),
+        "again_of": {
+            "type": "string",
+            "format": "uuid",
+            "description": "Only where it repeats another: that job.",
+        },
+    },
+    optional=frozenset({"metadata", "expires_at", "again_of"}),
 )
 
 

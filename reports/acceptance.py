@@ -22,10 +22,13 @@ from reports.errors import (
     Unavailable,
 )
 from reports.models import ReportJob, Status
+from reports.wishes import NO_WISHES
 from telemetry import traces
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    from reports.wishes import Wishes
 
 # The day can turn between the insert and the reservation; a second try begins on the new day.
 TRIES = 3
@@ -51,16 +54,17 @@ def reservation(prompt: str) -> int:
     return estimate_tokens(prompt) + settings.INFERENCE_MAX_OUTPUT_TOKENS
 
 
-def accept(user_id: int, *, key: str, prompt: str) -> Accepted:
+def accept(user_id: int, *, key: str, prompt: str, wishes: Wishes = NO_WISHES) -> Accepted:
     """Take a prompt as work: one row, one reservation, one message; or find the key's job.
 
-    Raises KeyReused, ExceedsDailyBudget, BudgetExhausted or TooManyActiveJobs, and leaves nothing.
+    A replay is one by key and prompt alone: the wishes of the first stand. Raises KeyReused,
+    ExceedsDailyBudget, BudgetExhausted or TooManyActiveJobs, and leaves nothing.
     """
     clash: IntegrityError | None = None
     began_ns = traces.now()
     for _ in range(TRIES):
         try:
-            job, envelope = _insert_and_reserve(user_id, key=key, prompt=prompt)
+            job, envelope = _insert_and_reserve(user_id, key=key, prompt=prompt, wishes=wishes)
         except DayTurned:
             continue
         except IntegrityError as error:
@@ -77,8 +81,11 @@ def accept(user_id: int, *, key: str, prompt: str) -> Accepted:
     raise clash or Unavailable
 
 
-def _insert_and_reserve(user_id: int, *, key: str, prompt: str) -> tuple[ReportJob, Envelope]:
+def _insert_and_reserve(
+    user_id: int, *, key: str, prompt: str, wishes: Wishes
+) -> tuple[ReportJob, Envelope]:
     tokens = reservation(prompt)
+    limit_s = wishes.expires_in_s
     job = ReportJob(
         user_id=user_id,
         idempotency_key=key,
@@ -86,6 +93,9 @@ def _insert_and_reserve(user_id: int, *, key: str, prompt: str) -> tuple[ReportJ
         status=Status.QUEUED,
         token_estimate=tokens,
         publish_again_at=Now() + timedelta(seconds=settings.REDISPATCH_AFTER_S),
+        metadata=dict(wishes.metadata),
+        expires_at=None if limit_s is None else Now() + timedelta(seconds=limit_s),
+        again_of=wishes.again_of,
     )
     with transaction.atomic(durable=True):
         # The unique constraint decides a race: a look-up before it could only be out of date.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from reports.operating import Act
 
-TEXTS = ("prompt", "result_text")
+TEXTS = ("prompt", "result_text", "metadata")
 # Filters of the list. Any other look-up could guess at a prompt, or read the whole table.
 LOOKUPS = frozenset({"status__exact", "error_code__exact", DayFilter.parameter_name})
 
@@ -59,10 +59,14 @@ class ReportJobAdmin(HistoryAdmin):
         ("claim_id", "lease_expires_at"),
         ("attempts", "try_after"),
         ("publish_again_at", "republished"),
+        ("expires_at", "again_of"),
         ("is_unclear", "erased_at"),
         "course",
     )
-    readonly_fields = ("owner", "course", "prompt_as_sent", "text_as_answered", "texts")
+    readonly_fields = (
+        *("owner", "course", "texts"),
+        *("prompt_as_sent", "text_as_answered", "metadata_as_sent"),
+    )
 
     @admin.action(description="Cancel…", permissions=["act"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[ReportJob]) -> HttpResponse | None:
@@ -124,7 +128,7 @@ class ReportJobAdmin(HistoryAdmin):
     def get_fields(self, request: HttpRequest, obj: ReportJob | None = None) -> Any:
         """The facts, and the texts or why they are not there."""
         if obj is not None and self._shows_texts(request, obj):
-            return (*self.fields, "prompt_as_sent", "text_as_answered")
+            return (*self.fields, "prompt_as_sent", "text_as_answered", "metadata_as_sent")
         return (*self.fields, "texts")
 
     def _shows_texts(self, request: HttpRequest, job: ReportJob) -> bool:
@@ -169,6 +173,12 @@ class ReportJobAdmin(HistoryAdmin):
         if not job.result_text:
             return self.get_empty_value_display()
         return format_html('<pre class="job-text" dir="auto">{}</pre>', job.result_text)
+
+    @admin.display(description="metadata")
+    def metadata_as_sent(self, job: ReportJob) -> SafeString:
+        """The labels that its client gave it."""
+        pairs = format_html_join("\n", "{}: {}", sorted(job.metadata.items()))
+        return format_html('<pre class="job-text" dir="auto">{}</pre>', pairs)
 
     @admin.display(description="prompt and text")
     def texts(self, job: ReportJob) -> str:

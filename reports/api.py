@@ -6,6 +6,7 @@ import hashlib
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from django.urls import reverse
 from django.utils import timezone
@@ -18,18 +19,22 @@ from rest_framework.views import APIView
 
 from budgets.api import user_id_of
 from reports import acceptance, parsing, serializers, transitions
-from reports.errors import Erased, InvalidRequest
+from reports.errors import Erased, InvalidRequest, JobActive
 from reports.models import ReportJob
+from reports.wishes import Wishes, validate_instant
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
     from rest_framework.request import Request
+
+    from reports.acceptance import Accepted
 
 QUICKEST_POLL_S = 1
 SLOWEST_POLL_S = 10
 CURSOR = re.compile(r"(-?)([0-9]{0,16})[.]([0-9]{1,4})")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+CREATED = {"created_after": "created_at__gte", "created_before": "created_at__lt"}
 PRIVATE = {"Cache-Control": "private, no-cache"}
 
 
@@ -74,25 +79,24 @@ class ReportListView(APIView):
         """Accept a prompt as work and answer with the job's id.
 
         Send an `Idempotency-Key` header: the same key and prompt always answer with the same job.
+        Beside the `prompt`, `metadata` are labels of yours, and `expires_in_s` is how many seconds
+        the job is worth a wait.
         """
         key = serializers.parse_key(request.headers.get("Idempotency-Key"))
-        prompt = serializers.validate_body(parsing.body_of(request))
-        accepted = acceptance.accept(user_id_of(request), key=key, prompt=prompt)
-        headers = {
-            "Location": reverse("report-detail", args=[accepted.job_id]),
-            "Retry-After": str(QUICKEST_POLL_S),
-            **accepted.envelope.headers(),
-        }
-        if accepted.was_replayed:
-            headers["Idempotent-Replayed"] = "true"
-        body = {"job_id": str(accepted.job_id), "status": accepted.status}
-        return Response(body, status=202, headers=headers)
+        prompt, wishes = serializers.validate_body(parsing.body_of(request))
+        user_id = user_id_of(request)
+        return _accepted(acceptance.accept(user_id, key=key, prompt=prompt, wishes=wishes))
 
     def get(self, request: Request) -> Response:
-        """Your jobs, newest first; `?status=` filters."""
+        """Your jobs, newest first; `?status=`, `?created_after=` and `?created_before=` filter."""
         jobs: QuerySet[ReportJob] = ReportJob.objects.owned_by(user_id_of(request))
         if "status" in request.query_params:
             jobs = jobs.filter(status=serializers.validate_status(request.query_params["status"]))
+        # From an instant on and up to another: one window after the other shows each job once.
+        for name, lookup in CREATED.items():
+            if name in request.query_params:
+                moment = validate_instant(request.query_params[name], name=name)
+                jobs = jobs.filter(**{lookup: moment})
         pages = HistoryPagination()
         page = pages.paginate_queryset(jobs.defer("prompt", "result_text"), request, view=self)
         response = pages.get_paginated_response([serializers.summary(job) for job in page or ()])
@@ -134,6 +138,44 @@ class CancelView(APIView):
             serializers.detail(ReportJob.objects.access(user_id_of(request), job_id)),
             headers=PRIVATE,
         )
+
+
+class AgainView(APIView):
+    """Ask the same again."""
+
+    def get_view_name(self) -> str:
+        """The heading of the browsable page."""
+        return "Again"
+
+    def post(self, request: Request, job_id: str) -> Response:
+        """Accept the prompt of an ended job as a new job, which is linked to it.
+
+        Send an `Idempotency-Key` to be able to repeat this; without one the server makes one.
+        """
+        user_id = user_id_of(request)
+        job = ReportJob.objects.access(user_id, job_id)
+        if job.is_erased:
+            raise Erased
+        if not job.is_terminal:
+            raise JobActive
+        sent = request.headers.get("Idempotency-Key")
+        key = str(uuid4()) if sent is None else serializers.parse_key(sent)
+        wishes = Wishes.again(job)
+        response = _accepted(acceptance.accept(user_id, key=key, prompt=job.prompt, wishes=wishes))
+        response["Idempotency-Key"] = key
+        return response
+
+
+def _accepted(accepted: Accepted) -> Response:
+    headers = {
+        "Location": reverse("report-detail", args=[accepted.job_id]),
+        "Retry-After": str(QUICKEST_POLL_S),
+        **accepted.envelope.headers(),
+    }
+    if accepted.was_replayed:
+        headers["Idempotent-Replayed"] = "true"
+    body = {"job_id": str(accepted.job_id), "status": accepted.status}
+    return Response(body, status=202, headers=headers)
 
 
 def _answer(request: Request, job: ReportJob) -> Response:

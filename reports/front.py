@@ -26,6 +26,7 @@ from reports.errors import (
     Refusal,
 )
 from reports.models import ReportJob, Status
+from reports.wishes import NO_WISHES, Wishes
 
 if TYPE_CHECKING:
     from django.http import HttpResponseBase
@@ -47,7 +48,7 @@ def index(request: PageRequest) -> HttpResponseBase:
     """The form, the day's budget and the user's own reports; a POST accepts a prompt as work."""
     if request.method == "POST":
         return _submit(request)
-    return _form(request, prompt=_prompt_again(request), key=str(uuid4()))
+    return _form(request, prompt=_prompt_at_first(request), key=str(uuid4()))
 
 
 def _submit(request: PageRequest) -> HttpResponseBase:
@@ -55,7 +56,7 @@ def _submit(request: PageRequest) -> HttpResponseBase:
     prompt = request.POST.get("prompt", "").replace("\r\n", "\n")
     key = request.POST.get("key", "")
     try:
-        accepted = _accept(request.user.pk, key=key, prompt=prompt)
+        accepted = _accept(request.user.pk, key=key, prompt=prompt, wishes=_wishes(request, prompt))
     except (KeyMissing, KeyInvalid) as refusal:
         return _form(request, prompt=prompt, key=str(uuid4()), refusal=refusal)
     except Refusal as refusal:
@@ -63,15 +64,16 @@ def _submit(request: PageRequest) -> HttpResponseBase:
     return SeeOther(reverse("job", args=[accepted.job_id]))
 
 
-def _accept(user_id: int, *, key: str, prompt: str) -> Accepted:
+def _accept(user_id: int, *, key: str, prompt: str, wishes: Wishes) -> Accepted:
     key = serializers.parse_key(key)
     prompt = serializers.validate_prompt(prompt)
     try:
-        return acceptance.accept(user_id, key=key, prompt=prompt)
+        return acceptance.accept(user_id, key=key, prompt=prompt, wishes=wishes)
     except KeyReused:
         # Back, then another prompt in a form that was sent before: a new intent. Its key follows
         # from both, so a double click still gives one job; hashed, since a key outlives erasure.
-        return acceptance.accept(user_id, key=digests.of(f"{key}\n{prompt}"), prompt=prompt)
+        key = digests.of(f"{key}\n{prompt}")
+        return acceptance.accept(user_id, key=key, prompt=prompt, wishes=wishes)
 
 
 def _form(
@@ -80,6 +82,7 @@ def _form(
     budget = today(request.user.pk)
     context = {
         "prompt": prompt,
+        "again": request.POST.get("again") or request.GET.get("again", ""),
         "rehearsals": REHEARSALS if settings.DEBUG else (),
         "key": key,
         "problem": _in_words(refusal, budget, prompt),
@@ -113,15 +116,28 @@ def _in_words(refusal: Refusal | None, budget: Envelope, prompt: str) -> str:
             return refusal.text
 
 
-def _prompt_again(request: PageRequest) -> str:
+def _prompt_at_first(request: PageRequest) -> str:
     """The prompt of the report that `?again=` names, or one that asks for a fault in DEBUG."""
     rehearsal = request.GET.get("rehearse", "")
     if settings.DEBUG and rehearsal in REHEARSALS:
         return f"[[rehearse:{rehearsal}]] What happens to a report when this goes wrong?"
+    report = _of_before(request.user.pk, request.GET.get("again", ""))
+    return report.prompt if report else ""
+
+
+def _wishes(request: PageRequest, prompt: str) -> Wishes:
+    """Those of the report that is asked for again, as long as its prompt was not changed."""
+    report = _of_before(request.user.pk, request.POST.get("again", ""))
+    if report is None or not report.is_terminal or report.prompt != prompt:
+        return NO_WISHES
+    return Wishes.again(report)
+
+
+def _of_before(user_id: int, job_id: str) -> ReportJob | None:
     try:
-        return ReportJob.objects.access(request.user.pk, request.GET.get("again", "")).prompt
+        return ReportJob.objects.access(user_id, job_id)
     except NotFound:
-        return ""
+        return None
 
 
 def _history(request: PageRequest) -> dict[str, object]:

@@ -104,8 +104,9 @@ def _overdue() -> Iterator[Fault]:
     sweeps = timedelta(seconds=2 * settings.SWEEP_INTERVAL_S)
     longest = timedelta(seconds=settings.QUEUE_TTL_S) + lease + sweeps
     too_old = ACTIVE & Q(created_at__lt=Now() - longest)
+    unwanted = ACTIVE & Q(expires_at__lt=Now() - lease - sweeps)
     left_behind = Q(status=Status.RUNNING, lease_expires_at__lt=Now() - sweeps)
-    rows = ReportJob.objects.filter(too_old | left_behind)
+    rows = ReportJob.objects.filter(too_old | unwanted | left_behind)
     for job in rows.only("user_id", "status", "created_at", "lease_expires_at"):
         found = f"{job.status}, created {job.created_at.isoformat()}"
         if job.lease_expires_at is not None:

@@ -1,128 +1,28 @@
-"""The job row: what is kept of one completion, its constraints and its reads. No writes."""
+"""The job row: what is kept of one completion, and its constraints. No writes."""
 
 from __future__ import annotations
 
-import re
-from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
-from uuid import UUID
+from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
+from django.db.models import F, Q, Value
 
-from budgets.rows import Now, UtcToday, database_now
+from budgets.rows import Now, UtcToday
 from reports import ids
-from reports.errors import ErrorCode, NotFound
+from reports.errors import ErrorCode
+from reports.queries import CANONICAL_UUID, COUNTED_AHEAD, TERMINAL, JobQuerySet, Status
 
-if TYPE_CHECKING:
-    from datetime import date
-
-    from django.db.models.expressions import CombinedExpression
-
-COUNTED_AHEAD = 1000
-CANONICAL_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-
-
-class Status(models.TextChoices):
-    """The four states; a job ends in one of the last two and never changes again."""
-
-    QUEUED = "queued"  # accepted, waiting for a worker
-    RUNNING = "running"  # claimed: its provider call may have been made
-    SUCCEEDED = "succeeded"  # the text is there
-    FAILED = "failed"  # it is not; error_code says why
-
-
-TERMINAL = (Status.SUCCEEDED, Status.FAILED)
-
-
-def queue_limit() -> CombinedExpression:
-    """A job accepted before this instant has waited too long."""
-    return Now() - timedelta(seconds=settings.QUEUE_TTL_S)
-
-
-class CountUpTo(Subquery):
-    """How many rows a (sliced) subquery has."""
-
-    template = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
-    output_field = models.IntegerField()
-
-
-class JobQuerySet(models.QuerySet["ReportJob"]):
-    """Reads of jobs, chainable; each is one adjective."""
-
-    def owned_by(self, user_id: int) -> JobQuerySet:
-        """One user's own."""
-        return self.filter(user_id=user_id)
-
-    def queued(self) -> JobQuerySet:
-        """Waiting for a worker."""
-        return self.filter(status=Status.QUEUED)
-
-    def running(self) -> JobQuerySet:
-        """Held by a claim."""
-        return self.filter(status=Status.RUNNING)
-
-    def terminal(self) -> JobQuerySet:
-        """Ended for good."""
-        return self.filter(status__in=TERMINAL)
-
-    def claimable(self) -> JobQuerySet:
-        """Queued, younger than QUEUE_TTL_S, and not waiting for another try."""
-        is_due = Q(try_after=None) | Q(try_after__lte=Now())
-        return self.queued().filter(is_due, created_at__gt=queue_limit())
-
-    def expired(self) -> JobQuerySet:
-        """Queued for longer than QUEUE_TTL_S."""
-        return self.queued().filter(created_at__lte=queue_limit())
-
-    def lease_expired(self) -> JobQuerySet:
-        """Running, and nobody's any more."""
-        return self.running().filter(lease_expires_at__lt=Now())
-
-    def unpublished(self) -> JobQuerySet:
-        """Queued, and its message may be lost."""
-        return self.queued().filter(publish_again_at__lte=Now())
-
-    def out_of_retention(self) -> JobQuerySet:
-        """Terminal for longer than RETENTION_DAYS, with texts that are still there."""
-        limit = Now() - timedelta(days=settings.RETENTION_DAYS)
-        return self.filter(finished_at__lt=limit, erased_at=None)
-
-    def out_of_key_retention(self) -> JobQuerySet:
-        """Terminal for longer than KEY_RETENTION_DAYS; nothing when that is 0."""
-        if not settings.KEY_RETENTION_DAYS:
-            return self.none()
-        limit = database_now() - timedelta(days=settings.KEY_RETENTION_DAYS)
-        # Ids carry their time of birth: the first condition keeps the search to old rows.
-        return self.filter(pk__lt=ids.lowest_at(limit), finished_at__lt=limit)
-
-    def of_day(self, day: date) -> JobQuerySet:
-        """Of one UTC day: ids carry their time of birth, so the primary key finds them."""
-        first, beyond = ids.of_day(day)
-        return self.filter(pk__gte=first, pk__lt=beyond, day_utc=day)
-
-    def with_jobs_ahead(self) -> JobQuerySet:
-        """Read together with `jobs_ahead`."""
-        older = (
-            ReportJob.objects.queued()
-            .filter(created_at__lt=OuterRef("created_at"))
-            .order_by()
-            .values("created_at")[:COUNTED_AHEAD]
-        )
-        ahead = Case(When(status=Status.QUEUED, then=CountUpTo(older)), default=None)
-        return self.annotate(counted_ahead=ahead)
-
-    def access(self, user_id: int, job_id: str) -> ReportJob:
-        """One user's job by the id of a request: the only way from a request to a row.
-
-        Raises NotFound for an unknown id, a malformed one and somebody else's job alike.
-        """
-        if CANONICAL_UUID.fullmatch(job_id):
-            job = self.owned_by(user_id).with_jobs_ahead().filter(pk=UUID(job_id)).first()
-            if job is not None:
-                return job
-        raise NotFound
+# What others know by this room's name.
+__all__ = [
+    "CANONICAL_UUID",
+    "COUNTED_AHEAD",
+    "TERMINAL",
+    "JobQuerySet",
+    "ReportJob",
+    "Status",
+    "UsageDay",
+]
 
 
 class ReportJob(models.Model):
@@ -190,6 +90,17 @@ class ReportJob(models.Model):
         db_default=Value([], models.JSONField()),
         help_text="What became of it after accept; `timeline.steps` reads it.",
     )
+    metadata = models.JSONField(
+        default=dict,
+        db_default=Value({}, models.JSONField()),
+        help_text="Labels of the client's own, as they were sent; none once erased.",
+    )
+    expires_at = models.DateTimeField(
+        null=True, help_text="Not to be claimed after: a limit of its own, within QUEUE_TTL_S."
+    )
+    again_of = models.UUIDField(
+        null=True, help_text="The job that this one repeats; it may be deleted since."
+    )
 
     objects = JobQuerySet.as_manager()
 
@@ -205,6 +116,12 @@ class ReportJob(models.Model):
             models.Index("created_at", name="reportjob_queue_idx", condition=Q(status="queued")),
             models.Index(
                 "publish_again_at", name="reportjob_publish_idx", condition=Q(status="queued")
+            ),
+            # Those with a limit of their own; the others are not in it and pay nothing for it.
+            models.Index(
+                "expires_at",
+                name="reportjob_expiry_idx",
+                condition=Q(status="queued", expires_at__isnull=False),
             ),
             # Retention: endings whose texts are still there, the oldest first.
             models.Index(

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from budgets.envelope import rfc3339
 from reports.errors import InvalidRequest, KeyInvalid, KeyMissing
 from reports.models import Status
+from reports.wishes import UNSTORABLE, wishes_in
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from reports.models import ReportJob
+    from reports.wishes import Wishes
 
 LONGEST_KEY = 255
 LONGEST_PROMPT = 8000
@@ -20,7 +22,6 @@ LONGEST_PROMPT = 8000
 QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 ESCAPED = re.compile(r"\\(.)")
 PRINTABLE = re.compile(r"[ -~]+")
-UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
 def parse_key(header: str | None) -> str:
@@ -59,13 +60,13 @@ def validate_prompt(value: object) -> str:
     return value
 
 
-def validate_body(body: object) -> str:
-    """The prompt in a POST's JSON. Raises InvalidRequest."""
+def validate_body(body: object) -> tuple[str, Wishes]:
+    """The prompt in a POST's JSON, and what is asked for beside it. Raises InvalidRequest."""
     if not isinstance(body, dict):
         raise InvalidRequest(body='The body must be a JSON object: {"prompt": "..."}.')
     if "prompt" not in body:
         raise InvalidRequest(prompt="The prompt is missing.")
-    return validate_prompt(body["prompt"])
+    return validate_prompt(body["prompt"]), wishes_in(body)
 
 
 def validate_status(value: str) -> Status:
@@ -90,6 +91,18 @@ def summary(job: ReportJob) -> dict[str, object]:
     }
     if job.status == Status.FAILED:
         fields["error_code"] = job.error_code
+    return fields | _wishes(job)
+
+
+def _wishes(job: ReportJob) -> dict[str, object]:
+    """What its client asked for beside the prompt, where it did."""
+    fields: dict[str, object] = {}
+    if job.metadata:
+        fields["metadata"] = job.metadata
+    if job.expires_at is not None:
+        fields["expires_at"] = instant(job.expires_at)
+    if job.again_of is not None:
+        fields["again_of"] = str(job.again_of)
     return fields
 
 

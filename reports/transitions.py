@@ -22,7 +22,7 @@ from budgets.rows import ByKey, Noted, Now, update_returning
 from reports import digests, events
 from reports.endings import ENDINGS, UNANSWERED, Settlement
 from reports.errors import ErrorCode, JobActive, JobFinished
-from reports.models import TERMINAL, ReportJob, Status, queue_limit
+from reports.models import TERMINAL, ReportJob, Status
 from reports.timeline import What
 
 if TYPE_CHECKING:
@@ -131,19 +131,22 @@ def postpone(held: Claim, *, wait_s: float) -> bool:
     """running -> queued, for a second try of a call that the provider certainly did not begin.
 
     The reservation stays, and the sweep publishes the job once the wait is over. False: the lease
-    was lost, the job cancelled, or the wait would outlast QUEUE_TTL_S; nothing was written.
+    was lost, the job cancelled, or the wait would outlast its time; nothing was written.
     """
     wait = timedelta(seconds=wait_s)
-    in_time = _fenced(held).filter(created_at__gt=queue_limit() + wait)
-    moved = in_time.update(
-        status=Status.QUEUED,
-        claim_id=None,
-        lease_expires_at=None,
-        started_at=None,
-        try_after=Now() + wait,
-        publish_again_at=Now() + wait,
-        updated_at=Now(),
-        timeline=Noted("timeline", What.PUT_OFF, f"for {wait_s:g} s"),
+    moved = (
+        _fenced(held)
+        .in_time(after=wait)
+        .update(
+            status=Status.QUEUED,
+            claim_id=None,
+            lease_expires_at=None,
+            started_at=None,
+            try_after=Now() + wait,
+            publish_again_at=Now() + wait,
+            updated_at=Now(),
+            timeline=Noted("timeline", What.PUT_OFF, f"for {wait_s:g} s"),
+        )
     )
     return bool(moved)
 
@@ -169,7 +172,7 @@ def give_up(job: ReportJob) -> bool:
 
 
 def expire(job: ReportJob) -> bool:
-    """queued -> failed as queue_expired, after QUEUE_TTL_S. False: it was claimed or cancelled."""
+    """queued -> failed as queue_expired, once its time is over. False: claimed or cancelled."""
     rows = ReportJob.objects.expired().filter(pk=job.pk)
     return _end_failed(rows, Settlement.releasing(job), ErrorCode.QUEUE_EXPIRED)
 
@@ -233,6 +236,7 @@ def _erase(jobs: Sequence[ReportJob]) -> int:
         prompt_digest=ByKey(ReportJob._meta.pk, texts),
         result_text="",
         error_detail="",
+        metadata={},
         erased_at=Now(),
         updated_at=Now(),
     )

@@ -14,7 +14,7 @@ from budgets.api import BudgetView
 from openapi import views as openapi
 from reports import front, pages
 from reports.answers import nowhere, private
-from reports.api import CancelView, ReportListView, ReportView
+from reports.api import AgainView, CancelView, ReportListView, ReportView
 from reports_project import ops
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def api(route: str, view: Callable[..., Any], name: str) -> URLPattern:
 
 urlpatterns = [
     api("reports", ReportListView.as_view(), "report-list"),
+    api(f"reports/{JOB}/again", AgainView.as_view(), "report-again"),
     api(f"reports/{JOB}/cancel", CancelView.as_view(), "report-cancel"),
     api(f"reports/{JOB}", ReportView.as_view(), "report-detail"),
     api("budget", BudgetView.as_view(), "budget"),

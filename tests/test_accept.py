@@ -99,6 +99,9 @@ def test_an_accepted_job_is_one_row_and_one_reservation(ada: Api):
         "timeline": [],
         "attempts": 0,
         "try_after": None,
+        "metadata": {},
+        "expires_at": None,
+        "again_of": None,
     }
     assert budget(ada.user) == {
         "user_id": ada.user_id,

@@ -46,7 +46,7 @@ def forms(page: Page) -> list[tuple[str | None, str | None]]:
 def test_the_list_documents_its_methods_and_takes_a_prompt_with_a_key(browser: Client):
     page = page_at(browser, "/reports")
 
-    assert "GET Your jobs, newest first; ?status= filters." in page.words
+    assert "GET Your jobs, newest first; ?status=, ?created_after=" in page.words
     assert "POST Accept a prompt as work and answer with the job's id." in page.words
     assert "HEAD Your jobs" not in page.words
     assert forms(page) == [("POST", "/reports")]
@@ -88,6 +88,7 @@ def test_a_job_links_its_page_and_offers_to_cancel_and_erase(
     assert f"/jobs/{job.pk}/" in page.links()
     assert forms(page) == [
         ("POST", f"/reports/{job.pk}/cancel"),
+        ("POST", f"/reports/{job.pk}/again"),
         ("DELETE", f"/reports/{job.pk}"),
     ]
 

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 # The only columns of a terminal row that may still change, and only when its texts are erased.
 ERASABLE = frozenset(
-    ("prompt", "prompt_digest", "result_text", "error_detail", "erased_at", "updated_at")
+    (
+        *("prompt", "prompt_digest", "result_text", "error_detail", "metadata"),
+        *("erased_at", "updated_at"),
+    )
 )
 
 
