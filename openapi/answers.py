@@ -38,6 +38,7 @@ WITH_MEMBERS: Final[dict[type[Refusal], Refusal]] = {
     errors.InvalidRequest: errors.InvalidRequest(prompt="The prompt is missing."),
     errors.KeyReused: errors.KeyReused(members={"job_id": JOB_ID}),
     errors.BudgetExhausted: errors.BudgetExhausted(members={"retry": "tomorrow"}),
+    errors.TooManyWebhooks: errors.TooManyWebhooks(members={"max_webhooks": 10}),
     errors.TooManyActiveJobs: errors.TooManyActiveJobs(members={"max_active_jobs": 20}),
 }
 OF_STATUS: Final[dict[int, dict[str, Header]]] = {

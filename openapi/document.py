@@ -9,7 +9,7 @@ from django.urls import NoReverseMatch, reverse
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
-from openapi import headers, operations, probes, schemas
+from openapi import headers, hooks, operations, probes, schemas
 
 if TYPE_CHECKING:
     from drf_spectacular.plumbing import ComponentRegistry
@@ -27,7 +27,7 @@ class Described(AutoSchema):
         registry: ComponentRegistry,
     ) -> dict[str, Any]:
         """The operation as it goes into the document. Raises KeyError for one without words."""
-        return operations.BY_VIEW[type(self.view).__name__, method]
+        return (operations.BY_VIEW | hooks.BY_VIEW)[type(self.view).__name__, method]
 
 
 @cache
@@ -49,7 +49,7 @@ def complete(result: dict[str, Any], **_: object) -> dict[str, Any]:
             continue
     result["paths"] = paths
     result["components"] = {
-        "schemas": schemas.ALL,
+        "schemas": schemas.ALL | hooks.SCHEMAS,
         "headers": headers.COMPONENTS,
         "securitySchemes": operations.SECURITY_SCHEMES,
     }

@@ -33,7 +33,8 @@ def refusals() -> list[type[Refusal]]:
     return [kind for kind in kinds if issubclass(kind, Refusal) and kind is not Refusal]
 
 
-def _closed(properties: Schema, *, optional: frozenset[str] = frozenset()) -> Schema:
+def closed(properties: Schema, *, optional: frozenset[str] = frozenset()) -> Schema:
+    """An object with these members, all of them always there but for the optional ones."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required}
 
@@ -93,9 +94,9 @@ PROMPT: Final[Schema] = {
     },
     "description": "Other members are ignored. The whole body is at most 131072 bytes of UTF-8.",
 }
-ACCEPTED: Final = _closed({"job_id": {"type": "string", "format": "uuid"}, "status": STATUS})
-USAGE: Final = _closed({"prompt_tokens": TOKENS, "completion_tokens": TOKENS})
-IN_EVERY_JOB: Final = _closed(
+ACCEPTED: Final = closed({"job_id": {"type": "string", "format": "uuid"}, "status": STATUS})
+USAGE: Final = closed({"prompt_tokens": TOKENS, "completion_tokens": TOKENS})
+IN_EVERY_JOB: Final = closed(
     {
         "job_id": {"type": "string", "format": "uuid"},
         "status": STATUS,
@@ -130,7 +131,7 @@ def _job(*statuses: Status, has_ended: bool, **members: Schema) -> Schema:
         "finished_at": _at("Ended.") if has_ended else {"type": "null"},
     }
     optional = frozenset({"is_prompt_cut"})
-    own = _closed({"status": {"enum": [*statuses]}, **end, **members}, optional=optional)
+    own = closed({"status": {"enum": [*statuses]}, **end, **members}, optional=optional)
     return {"allOf": [ref("AnyJob"), own]}
 
 
@@ -171,9 +172,10 @@ PROBLEM: Final[Schema] = {
         "daily_tokens": TOKENS,
         "resets_at": _at("The UTC midnight at which the count starts again."),
         "max_active_jobs": {"type": "integer", "minimum": 1},
+        "max_webhooks": {"type": "integer", "minimum": 1},
     },
 }
-BUDGET: Final = _closed(
+BUDGET: Final = closed(
     {
         "daily_tokens": TOKENS | {"description": "The daily allowance."},
         "spent_tokens": TOKENS | {"description": "Settled or reserved today."},
@@ -227,7 +229,7 @@ ALL: Final[dict[str, Schema]] = {
         succeeded="SucceededJobSummary",
         failed="FailedJobSummary",
     ),
-    "JobPage": _closed(
+    "JobPage": closed(
         {
             "next": URL_OR_NULL,
             "previous": URL_OR_NULL,

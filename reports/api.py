@@ -153,13 +153,13 @@ class AgainView(APIView):
         Send an `Idempotency-Key` to be able to repeat this; without one the server makes one.
         """
         user_id = user_id_of(request)
+        sent = request.headers.get("Idempotency-Key")
+        key = str(uuid4()) if sent is None else serializers.parse_key(sent)
         job = ReportJob.objects.access(user_id, job_id)
         if job.is_erased:
             raise Erased
         if not job.is_terminal:
             raise JobActive
-        sent = request.headers.get("Idempotency-Key")
-        key = str(uuid4()) if sent is None else serializers.parse_key(sent)
         wishes = Wishes.again(job)
         response = _accepted(acceptance.accept(user_id, key=key, prompt=job.prompt, wishes=wishes))
         response["Idempotency-Key"] = key

@@ -169,6 +169,30 @@ class JobFinished(Refusal):
     detail = "This job has already ended, so it cannot be cancelled."
 
 
+class TooManyWebhooks(Refusal):
+    """The user already has as many webhooks as a page can show."""
+
+    status = 409
+    code = "too_many_webhooks"
+    detail = "You have as many webhooks as one user can. Delete one that you do not need."
+
+
+class WebhookOff(Refusal):
+    """A webhook that is switched off gets nothing."""
+
+    status = 409
+    code = "webhook_off"
+    detail = "This webhook is switched off. Switch it on first."
+
+
+class DeliveryActive(Refusal):
+    """A delivery with attempts to come is not sent again."""
+
+    status = 409
+    code = "delivery_active"
+    detail = "This delivery has not ended yet: its next attempt comes by itself."
+
+
 class Erased(Refusal):
     """The texts of this job were erased; the row stays."""
 

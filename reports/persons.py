@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 CHUNK = 200
 # Secrets and their hashes, and the names of other people.
 NOT_TOLD = frozenset({"password", "digest", "token_key", "prompt_digest", "claim_id"})
+NOT_TOLD |= {"seed", "old_seed"}
 NOT_TOLD |= {"by_id", "by_name", "object_repr", "change_message"}
 # A change of somebody else's allowance is about them.
 OF_OTHERS = frozenset({"by"})

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
 DATABASE_RETRY_S = 2
-API_ROOTS = frozenset({"reports", "budget", "schema", "healthz", "readyz", "metrics"})
+API_ROOTS = frozenset({"reports", "webhooks", "budget", "schema", "healthz", "readyz", "metrics"})
 BY_EXCEPTION: tuple[tuple[type[Exception], type[Refusal]], ...] = (
     (exceptions.NotAuthenticated, errors.NotAuthenticated),
     (exceptions.AuthenticationFailed, errors.NotAuthenticated),

@@ -98,6 +98,7 @@ INSTALLED_APPS = [
     "access",
     "budgets",
     "reports",
+    "webhooks",
 ]
 MIDDLEWARE = [
     "reports_project.policy.PolicyMiddleware",

@@ -16,12 +16,15 @@ from reports import front, pages
 from reports.answers import nowhere, private
 from reports.api import AgainView, CancelView, ReportListView, ReportView
 from reports_project import ops
+from webhooks import api as webhooks, pages as hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Whatever stands there, slashes too: a malformed id is answered exactly like an unknown one.
 JOB = r"(?P<job_id>[\s\S]+?)"
+WEBHOOK = r"(?P<webhook_id>[\s\S]+?)"
+DELIVERY = r"(?P<delivery_id>[\s\S]+?)"
 
 SIGN_IN = private(auth.LoginView.as_view(redirect_authenticated_user=True))
 SIGN_OUT = private(pages.SignOut.as_view())
@@ -39,6 +42,18 @@ urlpatterns = [
     api(f"reports/{JOB}/again", AgainView.as_view(), "report-again"),
     api(f"reports/{JOB}/cancel", CancelView.as_view(), "report-cancel"),
     api(f"reports/{JOB}", ReportView.as_view(), "report-detail"),
+    api("webhooks", webhooks.WebhookListView.as_view(), "webhook-list"),
+    api(f"webhooks/{WEBHOOK}/rotate", webhooks.WebhookRotateView.as_view(), "webhook-rotate"),
+    api(f"webhooks/{WEBHOOK}/test", webhooks.WebhookTestView.as_view(), "webhook-test"),
+    api(
+        f"webhooks/{WEBHOOK}/deliveries/{DELIVERY}/replay",
+        webhooks.ReplayView.as_view(),
+        "webhook-replay",
+    ),
+    api(
+        f"webhooks/{WEBHOOK}/deliveries", webhooks.DeliveryListView.as_view(), "webhook-deliveries"
+    ),
+    api(f"webhooks/{WEBHOOK}", webhooks.WebhookView.as_view(), "webhook-detail"),
     api("budget", BudgetView.as_view(), "budget"),
     api("schema", openapi.schema, "schema"),
     api("docs", openapi.docs, "docs"),
@@ -55,6 +70,9 @@ urlpatterns = [
     path("tokens/", access.tokens, name="tokens"),
     path("tokens", access.tokens),
     path("tokens/<int:token_id>/revoke/", access.revoke, name="token-revoke"),
+    path("hooks/", hooks.hooks, name="hooks"),
+    path("hooks", hooks.hooks),
+    path("hooks/<uuid:webhook_id>/", hooks.hook, name="hook"),
     path("login/", SIGN_IN, name="login"),
     path("login", SIGN_IN),
     path("logout/", SIGN_OUT, name="logout"),

@@ -50,6 +50,9 @@ tokens = counter("reports_tokens", "Tokens as the provider reported them, by kin
 publishes = counter(
     "reports_publishes", "Ids handed to the broker, by whether it took them.", "outcome"
 )
+deliveries = counter(
+    "reports_webhook_attempts", "Attempts to deliver webhooks, by how they came out.", "outcome"
+)
 sweeps = timer("reports_sweep_seconds", "How long passes of the sweep took.", buckets=SWEEP_S)
 swept = counter("reports_swept", "Rows that the sweep moved, by what it did to them.", "what")
 claims = timer(

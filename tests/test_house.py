@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PACKAGES = ("access", "budgets", "openapi", "operations", "reports", "reports_project", "telemetry")
+PACKAGES = (
+    *("access", "budgets", "openapi", "operations", "reports", "reports_project", "telemetry"),
+    "webhooks",
+)
 PRODUCT = sorted(
     path
     for package in PACKAGES

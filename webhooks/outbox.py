@@ -1,0 +1,94 @@
+"""From endings to messages: looks through the jobs that ended, and makes a delivery of each.
+
+Jobs know nothing of webhooks, so a run costs no statement more. The row of a job is what is read,
+so that no crash loses a message; the unique constraint lets any number of workers look at once.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db.models import Exists, F, OuterRef, Q
+
+from budgets.rows import Now, database_now
+from reports.models import ReportJob, Status
+from webhooks import payloads
+from webhooks.models import Event, Off, WebhookDelivery, WebhookEndpoint, WebhookWatermark
+
+if TYPE_CHECKING:
+    from typing import Any
+
+MOST_ROWS = 500
+# An ending carries the instant of its statement and is seen once its transaction is through. What
+# took longer than the first is found by the second, which is looked through now and then.
+BACK = timedelta(minutes=2)
+FAR_BACK = timedelta(days=1)
+NOTED_EVERY = timedelta(seconds=10)
+BY_STATUS = {Status.SUCCEEDED: Event.SUCCEEDED, Status.FAILED: Event.FAILED}
+
+
+def note(*, back: timedelta = BACK) -> int:
+    """Make the deliveries that are missing; how many. Most of the time one statement finds none."""
+    if not WebhookEndpoint.objects.filter(off=Off.NOT).exists():
+        return 0  # whoever comes now listens from now on
+    mark, _ = WebhookWatermark.objects.get_or_create(pk=1)
+    now = database_now()
+    missing = list(_missing(mark.scanned_until - back)[:MOST_ROWS])
+    WebhookDelivery.objects.bulk_create(
+        [_delivery(ending) for ending in missing], ignore_conflicts=True
+    )
+    if len(missing) < MOST_ROWS and now - mark.scanned_until > NOTED_EVERY:
+        later = WebhookWatermark.objects.filter(pk=1, scanned_until__lt=now)
+        later.update(scanned_until=now)
+    return len(missing)
+
+
+def delete_old() -> int:
+    """Delete deliveries that ended RETENTION_DAYS ago, a batch of them; how many."""
+    limit = Now() - timedelta(days=settings.RETENTION_DAYS)
+    old = WebhookDelivery.objects.filter(finished_at__lt=limit).order_by("finished_at")
+    found = list(old.values_list("pk", flat=True)[:MOST_ROWS])
+    if found:
+        WebhookDelivery.objects.ended().filter(pk__in=found).delete()
+    return len(found)
+
+
+def _missing(since: object) -> Any:
+    """Each ending with each endpoint that should be told of it and is not yet."""
+    endpoint = "user__webhook_endpoints__"
+    is_wanted = Q(status=Status.SUCCEEDED, **{f"{endpoint}on_success": True})
+    is_wanted |= Q(status=Status.FAILED, **{f"{endpoint}on_failure": True})
+    told = WebhookDelivery.objects.filter(job_id=OuterRef("pk"), endpoint_id=OuterRef("endpoint"))
+    return (
+        ReportJob.objects.filter(
+            is_wanted,
+            **{f"{endpoint}off": Off.NOT},
+            user__is_active=True,
+            finished_at__gte=since,
+            finished_at__gt=F(f"{endpoint}listens_since"),
+        )
+        .annotate(endpoint=F(f"{endpoint}pk"))
+        .filter(~Exists(told))
+        .order_by("finished_at")
+        .values("pk", "user_id", "status", "http_status", "error_code", "finished_at", "endpoint")
+    )
+
+
+def _delivery(ending: dict[str, Any]) -> WebhookDelivery:
+    event = BY_STATUS[ending["status"]]
+    data = payloads.of_ending(
+        ending["pk"],
+        status=ending["status"],
+        http_status=ending["http_status"],
+        error_code=ending["error_code"],
+    )
+    return WebhookDelivery(
+        endpoint_id=ending["endpoint"],
+        user_id=ending["user_id"],
+        job_id=ending["pk"],
+        event=event,
+        body=payloads.body(event, at=ending["finished_at"], data=data),
+        next_try_at=Now(),
+    )
