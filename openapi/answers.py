@@ -40,6 +40,7 @@ WITH_MEMBERS: Final[dict[type[Refusal], Refusal]] = {
     errors.BudgetExhausted: errors.BudgetExhausted(members={"retry": "tomorrow"}),
     errors.TooManyWebhooks: errors.TooManyWebhooks(members={"max_webhooks": 10}),
     errors.TooManyActiveJobs: errors.TooManyActiveJobs(members={"max_active_jobs": 20}),
+    errors.TooManyStreams: errors.TooManyStreams(members={"max_streams": 100}),
 }
 OF_STATUS: Final[dict[int, dict[str, Header]]] = {
     401: {"WWW-Authenticate": headers.WWW_AUTHENTICATE},

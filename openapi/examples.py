@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from openapi.schemas import JOB_ID
@@ -58,3 +59,6 @@ JOBS: Final = {
     | {"error_detail": "The provider answered 503 Service Unavailable (it is overloaded)."},
 }
 JOB_PAGE: Final = {"next": None, "previous": None, "results": [_SUCCEEDED, _FAILED]}
+EVENTS: Final = (
+    f"retry: 2000\n\nid: 1795979503993000-running\nevent: status\ndata: {json.dumps(_RUNNING)}\n\n"
+)

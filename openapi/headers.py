@@ -41,6 +41,7 @@ REPLAYED: Final = _header(
 KEY_USED: Final = _header(
     "The key of the new job: yours, or the one that was made.", _text("^[ -~]{1,255}$")
 )
+NOT_STORED: Final = _header("Not for any cache.", {"const": "private, no-store"})
 PRIVATE: Final = _header("Not for shared caches.", {"const": "private, no-cache"})
 ETAG: Final = _header("Changes with the job. Strong.", _text(r'^"[0-9a-f]{32}"$'))
 ALLOW: Final = _header("The methods that this path knows.", {"type": "string"})
@@ -75,5 +76,12 @@ IF_NONE_MATCH: Final[Header] = {
     "name": "If-None-Match",
     "in": "header",
     "description": "Entity tags of states that you have; 304 while one of them is the present.",
+    "schema": {"type": "string"},
+}
+LAST_EVENT_ID: Final[Header] = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The `id` of the last event that you have seen; browsers send it by themselves. "
+    "One that is none of ours counts as none.",
     "schema": {"type": "string"},
 }

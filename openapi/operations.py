@@ -238,6 +238,26 @@ AGAIN: Final[Operation] = {
         ),
     },
 }
+LISTEN: Final[Operation] = {
+    "operationId": "listenToReport",
+    "tags": ["reports"],
+    "summary": "What becomes of a job, as it happens",
+    "description": "Server-sent events until the job has ended. `status` events hold the JSON of "
+    "`getReport`: the present state first, then each change. `text` events hold what is new of a "
+    "text that is being written, and its offset in code points. Come back with `Last-Event-ID` "
+    "after a connection that was lost; 204 says that there is no more to come.",
+    "security": BY_TOKEN_OR_SESSION,
+    "parameters": [JOB, headers.LAST_EVENT_ID],
+    "responses": {
+        "200": empty("Events.", {"Cache-Control": headers.NOT_STORED})
+        | {
+            # Without a schema: OpenAPI 3.1 has none for what comes in pieces.
+            "content": {"text/event-stream": {"example": examples.EVENTS}}
+        },
+        "204": empty("You have seen its end.", {"Cache-Control": headers.NOT_STORED}),
+        **refused(*SIGNED_IN, errors.NotFound, errors.Erased, errors.TooManyStreams),
+    },
+}
 BUDGET: Final[Operation] = {
     "operationId": "getBudget",
     "tags": ["budget"],
@@ -260,5 +280,6 @@ BY_VIEW: Final[dict[tuple[str, str], Operation]] = {
     ("ReportView", "DELETE"): ERASE,
     ("CancelView", "POST"): CANCEL,
     ("AgainView", "POST"): AGAIN,
+    ("EventsView", "GET"): LISTEN,
     ("BudgetView", "GET"): BUDGET,
 }

@@ -262,6 +262,14 @@ class TooManyAttempts(Refusal):
     detail = "Too many requests with bad tokens came from your address. Look at your token."
 
 
+class TooManyStreams(Refusal):
+    """The user already has as many event streams open as allowed."""
+
+    status = 429
+    code = "too_many_streams"
+    detail = "You have too many event streams open. Close some, or poll the jobs instead."
+
+
 class Unavailable(Refusal):
     """The database cannot be reached."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
+from reports import hints
 from reports.endings import UNANSWERED
 from reports.errors import BudgetExhausted, ErrorCode, ExceedsDailyBudget, TooManyActiveJobs
 from telemetry import meters, traces
@@ -71,6 +72,7 @@ def claimed(job: ReportJob) -> None:
     """A worker has the job. Of a second try the wait is not its queue's doing."""
     if job.attempts == 1 and job.started_at is not None:
         meters.claims.observe((job.started_at - job.created_at).total_seconds())
+    hints.changed(job.pk)
     _say("claimed", job.pk, "running")
 
 
@@ -88,6 +90,7 @@ def called(job_id: UUID, outcome: Completion | Failure, *, took_s: float, began_
 def ended(job_id: UUID, error_code: object, *, is_unclear: bool) -> None:
     """The job failed with this code, or succeeded; unclear when the provider may bill it."""
     code = str(error_code or "")
+    hints.changed(job_id, is_over=True)
     meters.ends.labels(FAILED if code else SUCCEEDED, code).inc()
     if is_unclear:
         meters.unclear_ends.labels(code).inc()
@@ -108,6 +111,7 @@ def overspent(job_id: UUID, *, used: int, reserved: int) -> None:
 def postponed(job_id: UUID, *, code: str, wait_s: float) -> None:
     """The job waits for another try."""
     meters.postponed.labels(code).inc()
+    hints.changed(job_id)
     _say("postponed", job_id, f"queued again for {wait_s:.0f} s: {code}", code=code)
 
 

@@ -1,7 +1,7 @@
 """A provider without a model, for rehearsing the ugly path: it answers, or fails as it is asked to.
 
-Both protocols of the seam, and one fault per marker in the prompt: `[[rehearse:503]]`. It knows
-nothing of the product but its wire.
+Both protocols of the seam, and one fault per marker in the prompt: `[[rehearse:503]]`. Whoever asks
+for a stream gets one, word by word. It knows nothing of the product but its wire.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TextIO
 
+from reports import recital
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -30,6 +32,7 @@ HUGE_BYTES = 1024 * 1024 * 1024
 BACKLOG = 4096
 EVERY_S = 0.5  # a byte, when it drips
 JSON = "application/json"
+EVENTS = "text/event-stream"
 JUNK = "<!doctype html><title>Welcome</title><p>A page where an answer should be.</p>"
 
 
@@ -45,6 +48,13 @@ class Request:
     def is_chat(self) -> bool:
         """Whether the path asks for chat completions."""
         return self.path.partition("?")[0].endswith("/chat/completions")
+
+    @property
+    def wants_stream(self) -> bool:
+        """Whether it asks for the answer in events: chat in its body, else by what it accepts."""
+        if self.is_chat:
+            return bool(json.loads(self.body).get("stream"))
+        return EVENTS in self.headers.get("accept", "")
 
     @property
     def prompt(self) -> str | None:
@@ -146,31 +156,24 @@ async def _huge(exchange: Exchange, _: float) -> None:
 
 
 async def _slow(exchange: Exchange, seconds: float) -> None:
-    await exchange.wait(seconds)
-    await _speak(exchange, 0)
+    if not exchange.request.wants_stream:
+        await exchange.wait(seconds)
+    await _speak(exchange, seconds)
 
 
-async def _speak(exchange: Exchange, _: float) -> None:
-    prompt = exchange.request.prompt or ""
-    text = (
-        "This is a rehearsal: no model has read your prompt and nothing was generated. "
-        f"The prompt arrived in full, {len(prompt)} characters long."
-    )
-    tokens, answered = max(1, len(prompt) // 4), len(text) // 4
-    usage = {"prompt_tokens": tokens, "completion_tokens": answered}
-    if not exchange.request.is_chat:
-        await exchange.answer(200, json.dumps({"text": text, "usage": usage}))
+async def _speak(exchange: Exchange, seconds: float) -> None:
+    """Answer: at once, or event by event, evenly over so many seconds."""
+    prompt, is_chat = exchange.request.prompt or "", exchange.request.is_chat
+    if not exchange.request.wants_stream:
+        await exchange.answer(200, recital.whole(prompt, is_chat=is_chat))
         return
-    message = {"role": "assistant", "content": text}
-    body = {
-        "id": "chatcmpl-rehearsal",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": "rehearsal",
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": usage | {"total_tokens": tokens + answered},
-    }
-    await exchange.answer(200, json.dumps(body))
+    events = recital.events(prompt, is_chat=is_chat)
+    await exchange.start(200, None, kind=EVENTS)
+    for event in events:
+        if seconds:
+            await exchange.wait(seconds / len(events))
+        await exchange.send(f"{len(event.encode()):x}\r\n{event}\r\n".encode())
+    await exchange.send(b"0\r\n\r\n")
 
 
 FAULTS: dict[str, Callable[[Exchange, float], Awaitable[None]]] = {

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, assert_never
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
 
-from reports import events, inflight, provider, transitions
+from reports import events, inflight, partial, provider, transitions
 from reports.errors import ErrorCode
 from reports.logs import log_without_values
-from reports.provider import Call, Completion, Failure, ProviderConfig
+from reports.provider import Call, Completion, Failure, Growing, ProviderConfig
 from telemetry import context, traces
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def config() -> ProviderConfig:
         max_tokens_field=settings.INFERENCE_MAX_TOKENS_FIELD,
         timeout_s=settings.INFERENCE_TIMEOUT_S,
         max_response_bytes=settings.INFERENCE_MAX_RESPONSE_BYTES,
+        streams=settings.INFERENCE_STREAM,
     )
 
 
@@ -67,7 +68,7 @@ def _run(job_id: UUID, *, published_at: datetime | None) -> None:
     # One call takes a minute and a connection serves thousands: give it back before the wait.
     connections.close_all()
     try:
-        outcome = _ask(held)
+        outcome = _ask(held, lease_ends_at)
         is_written = _write(lambda: _finish(held, outcome), held, lease_ends_at)
     except Exception as error:  # noqa: BLE001  # the edge: whatever it is, the job must end
         log_without_values(error, f"job {job_id} broke")
@@ -86,12 +87,16 @@ def _break_off(held: Claim, lease_ends_at: float) -> bool:
         return False
 
 
-def _ask(held: Claim) -> Completion | Failure:
+def _ask(held: Claim, lease_ends_at: float) -> Completion | Failure:
     call = Call(str(held.job_id), time.monotonic() + settings.INFERENCE_TIMEOUT_S)
     began, began_ns = time.monotonic(), traces.now()
-    with inflight.carrying(held, call):
+    growing = Growing()
+    with (
+        inflight.carrying(held, call),
+        partial.following(held.job_id, growing, ends_at=lease_ends_at),
+    ):
         outcome = provider.complete(
-            held.prompt, job_id=str(held.job_id), config=config(), call=call
+            held.prompt, job_id=str(held.job_id), config=config(), call=call, growing=growing
         )
     events.called(held.job_id, outcome, took_s=time.monotonic() - began, began_ns=began_ns)
     return outcome

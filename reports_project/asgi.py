@@ -21,11 +21,12 @@ from urllib.parse import unquote_to_bytes
 
 from django.conf import settings
 
-from reports.errors import BodyTimeout, Refusal, TooLarge
+from reports.errors import BodyTimeout, Refusal, TooLarge, Unavailable
 from reports.parsing import PROBLEM
 from reports.problems import headers_of
 from reports_project import policy
 from reports_project.wsgi import application as django_application
+from streams import passing
 from telemetry import access, context, relay, traces
 
 Message = MutableMapping[str, Any]
@@ -68,30 +69,40 @@ async def application(scope: MutableMapping[str, Any], receive: Receive, send: S
     """Answer one HTTP request (ASGI 3)."""
     if scope["type"] != "http":
         return
+    if passing.is_for(scope):
+        began = time.monotonic()
+        if not await passing.on(scope, receive, send):
+            refusal = Unavailable("Events cannot be had now. Poll the job instead.")
+            await send_answer(send, _own(refuse(refusal), scope, began, route=passing.ROUTE))
+        return
+    answer = await arrive(scope, receive)
+    if isinstance(answer, bytes):
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(threads, call_django, environ_of(scope, answer))
+    if answer is not None:
+        await send_answer(send, answer)
+
+
+async def arrive(scope: MutableMapping[str, Any], receive: Receive) -> bytes | Answer | None:
+    """The body of a request, or the answer where Django is not asked. None: the client left."""
     began = time.monotonic()
     if scope["path"].rstrip("/") == HEALTH and scope["method"] in {"GET", "HEAD"}:
         # Also while every thread waits for a database that is away.
-        await _send(send, _own(ALIVE, scope, began, route="healthz"))
-        return
+        return _own(ALIVE, scope, began, route="healthz")
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            body = await _gather(receive)
+            return await _gather(receive)
     except ClientLeft:
         _own((CLIENT_LEFT, [], b""), scope, began)
-        return
+        return None
     except TimeoutError:
-        answer = _own(_refuse(BodyTimeout()), scope, began)
+        return _own(refuse(BodyTimeout()), scope, began)
     except TooLarge as refusal:
-        answer = _own(_refuse(refusal), scope, began)
-    else:
-        loop = asyncio.get_running_loop()
-        environ = _environ(scope, body)
-        environ[access.ARRIVED] = time.monotonic()
-        answer = await loop.run_in_executor(threads, _call_django, environ)
-    await _send(send, answer)
+        return _own(refuse(refusal), scope, began)
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def send_answer(send: Send, answer: Answer) -> None:
+    """Send a whole answer."""
     status, headers, content = answer
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content, "more_body": False})
@@ -132,7 +143,8 @@ async def _gather(receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-def _refuse(refusal: Refusal) -> Answer:
+def refuse(refusal: Refusal) -> Answer:
+    """A problem document, after which the connection ends."""
     content = json.dumps(refusal.document()).encode()
     headers = {
         "Content-Type": PROBLEM,
@@ -147,8 +159,8 @@ def _encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
 
-def _environ(scope: MutableMapping[str, Any], body: bytes) -> dict[str, Any]:
-    """The request as PEP 3333 wants it."""
+def environ_of(scope: MutableMapping[str, Any], body: bytes) -> dict[str, Any]:
+    """The request, which is whole now, as PEP 3333 wants it."""
     path = unquote_to_bytes(scope.get("raw_path") or scope["path"])
     host, port = scope.get("server") or ("", 0)
     client = scope.get("client") or ("", 0)
@@ -176,10 +188,12 @@ def _environ(scope: MutableMapping[str, Any], body: bytes) -> dict[str, Any]:
         text = value.decode("latin-1")
         environ[key] = f"{environ[key]},{text}" if key in environ else text
     environ["CONTENT_LENGTH"] = str(len(body))
+    environ[access.ARRIVED] = time.monotonic()
     return environ
 
 
-def _call_django(environ: dict[str, Any]) -> Answer:
+def call_django(environ: dict[str, Any]) -> Answer:
+    """Django's whole answer."""
     started: list[tuple[int, list[tuple[bytes, bytes]]]] = []
     parts: list[bytes] = []  # PEP 3333's write(), which Django never calls
 

@@ -32,6 +32,7 @@ MEANINGS = {
     "oldest_text_seconds": "Since the end of the oldest job whose texts are still there.",
     "calls_in_flight": "Provider calls that are under way.",
     "worker_slots": "Calls that all workers together can have under way.",
+    "streams": "Event streams that are open.",
 }
 
 _lock = threading.Lock()
@@ -108,14 +109,14 @@ class _Processes(_Part):
         self.up.add_metric(["worker"], is_worker_seen)
         yield from sums
         yield self._alive(processes)
-        for name in ("calls_in_flight", "worker_slots"):
+        for name in ("calls_in_flight", "worker_slots", "streams"):
             number = sum(process.get(name, 0) for process in processes)
             yield GaugeMetricFamily(f"reports_{name}", MEANINGS[name], value=number)
 
     def _alive(self, processes: list[dict[str, object]]) -> GaugeMetricFamily:
         alive = GaugeMetricFamily("reports_processes", "Live processes by role.", labels=["role"])
         roles = Counter(str(process["role"]) for process in processes)
-        for role in ("web", "worker"):
+        for role in ("web", "worker", "events"):
             alive.add_metric([role], roles[role])
         return alive
 

@@ -34,6 +34,9 @@ HTTPS = env.boolean("HTTPS", default=False)
 TRUSTED_PROXIES = env.integer("TRUSTED_PROXIES", 0, low=0, high=10)
 HOST = env.address("HOST", "127.0.0.1" if DEBUG else "0.0.0.0")  # noqa: S104  # containers are reached from outside
 PORT = env.integer("PORT", 8000, low=1, high=65535)
+# The process that streams events, and where the web process passes such requests on to.
+EVENTS_PORT = env.integer("EVENTS_PORT", PORT % 65535 + 1, low=1, high=65535)
+EVENTS_URL = env.http_url("EVENTS_URL") or f"http://127.0.0.1:{EVENTS_PORT}"
 if DEBUG and (HTTPS or HOST not in {"127.0.0.1", "::1"}):
     env.not_public("DEBUG", ALLOWED_HOSTS)
 
@@ -62,6 +65,8 @@ INFERENCE_MAX_RESPONSE_BYTES = env.integer(
 INFERENCE_MAX_TOKENS_FIELD = env.choice(
     "INFERENCE_MAX_TOKENS_FIELD", "max_tokens", options=("max_tokens", "max_completion_tokens")
 )
+# Ask for the answer in events, so that the text can be seen while it grows.
+INFERENCE_STREAM = env.boolean("INFERENCE_STREAM", default=True)
 INFERENCE_MAX_ATTEMPTS = env.integer("INFERENCE_MAX_ATTEMPTS", 1, low=1, high=10)
 
 # Promises and limits.
@@ -78,6 +83,10 @@ WORKER_CONCURRENCY = env.integer("WORKER_CONCURRENCY", 100, low=1, high=10_000)
 SHUTDOWN_GRACE_S = env.seconds("SHUTDOWN_GRACE_S", 8, low=0, high=3600)
 WEB_CONCURRENCY = env.integer("WEB_CONCURRENCY", 2, low=1, high=256)
 WEB_THREADS = env.integer("WEB_THREADS", 2, low=1, high=256)
+# How long a lost hint can delay an event; streams of one user, and of one process.
+EVENTS_POLL_S = env.seconds("EVENTS_POLL_S", 2, low=0.1, high=60)
+EVENTS_PER_USER = env.integer("EVENTS_PER_USER", 100, low=1, high=1_000_000)
+EVENTS_MAX = env.integer("EVENTS_MAX", 5000, low=1, high=1_000_000)
 MAX_BODY_BYTES = 128 * 1024
 
 # Parts of Django.

@@ -16,6 +16,7 @@ from reports import front, pages
 from reports.answers import nowhere, private
 from reports.api import AgainView, CancelView, ReportListView, ReportView
 from reports_project import ops
+from streams.views import EventsView
 from webhooks import api as webhooks, pages as hooks
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def api(route: str, view: Callable[..., Any], name: str) -> URLPattern:
 urlpatterns = [
     api("reports", ReportListView.as_view(), "report-list"),
     api(f"reports/{JOB}/again", AgainView.as_view(), "report-again"),
+    api(f"reports/{JOB}/events", EventsView.as_view(), "report-events"),
     api(f"reports/{JOB}/cancel", CancelView.as_view(), "report-cancel"),
     api(f"reports/{JOB}", ReportView.as_view(), "report-detail"),
     api("webhooks", webhooks.WebhookListView.as_view(), "webhook-list"),

@@ -18,7 +18,7 @@ START_S = 10
 
 def main() -> None:
     """Replace this process by granian, so that signals reach it."""
-    _refuse_a_place_that_is_not_to_be_had()
+    refuse_a_place_that_is_not_to_be_had("PORT", settings.PORT)
     os.execv(  # noqa: S606  # our own interpreter, no shell
         sys.executable,
         [
@@ -32,17 +32,18 @@ def main() -> None:
     )
 
 
-def _refuse_a_place_that_is_not_to_be_had() -> None:
+def refuse_a_place_that_is_not_to_be_had(name: str, port: int) -> None:
+    """End the start with one line, by HOST or the variable of the port."""
     # The server's own sockets share a port, so two servers would silently share their requests.
     family = socket.AF_INET6 if ":" in settings.HOST else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((settings.HOST, settings.PORT))
+            probe.bind((settings.HOST, port))
         except OSError as error:
-            name = "HOST" if error.errno in NOT_OURS else "PORT"
-            value = getattr(settings, name)
-            raise BadVariable(name, f"{value} cannot be used: {error.strerror}") from None
+            is_host = error.errno in NOT_OURS
+            which, value = ("HOST", settings.HOST) if is_host else (name, port)
+            raise BadVariable(which, f"{value} cannot be used: {error.strerror}") from None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// What scripts add to a report: polling that stays quiet and polite, copying, and a word when it ends.
+// What scripts add to a report: events, polling that stays quiet and polite, copying, and a word when it ends.
 "use strict";
 
 const find = (id) => document.getElementById(id);
@@ -52,8 +52,55 @@ const notifying = {
   },
 };
 
+// Events as they happen, where they can be had; what they tell of is fetched by a poll, as without them.
+const listening = {
+  source: null,
+  isLive: false,
+  told: "",
+  text: "",
+  // Whether the page shows another state than it was told of.
+  get isBehind() {
+    const { state } = find("job").dataset;
+    return this.told !== "" && this.told !== (state === "cancelled" ? "failed" : state);
+  },
+  start(onChange) {
+    const { events } = find("job").dataset;
+    // Hidden pages let go: a browser has six connections to a server that speaks HTTP/1.1.
+    if (!events || this.source || document.hidden) return;
+    this.source = new EventSource(events);
+    this.source.addEventListener("open", () => { this.isLive = true; });
+    // The browser comes back by itself; where it was refused it does not, and polls do it alone.
+    this.source.addEventListener("error", () => { this.isLive = false; });
+    this.source.addEventListener("status", ({ data }) => {
+      this.told = JSON.parse(data).status;
+      this.text = "";
+      if (["succeeded", "failed"].includes(this.told)) this.stop();
+      if (this.isBehind) onChange();
+    });
+    this.source.addEventListener("text", ({ data }) => {
+      const { offset, text } = JSON.parse(data);
+      this.text = [...this.text].slice(0, offset).join("") + text; // offsets count code points
+      this.show();
+    });
+  },
+  stop() {
+    this.source?.close();
+    this.source = null;
+    this.isLive = false;
+  },
+  show() {
+    const place = find("growing")?.querySelector(".text");
+    if (!place || !this.text) return;
+    const shown = place.textContent;
+    if (this.text.startsWith(shown)) place.append(this.text.slice(shown.length)); // a selection stays
+    else place.textContent = this.text;
+    find("growing").hidden = false;
+  },
+};
+
 const watchPolling = () => {
   const LONGEST_PAUSE_MS = 30000;
+  const LIVE_PAUSE_MS = 15000;
   const HIDDEN_PAUSE_MS = 15000;
   let failures = 0;
   let pausedUntil = 0;
@@ -73,6 +120,7 @@ const watchPolling = () => {
   };
   const isTooEarly = () => {
     if (Date.now() < pausedUntil) return true;
+    if (listening.isLive && !listening.isBehind && Date.now() < lastPoll + LIVE_PAUSE_MS) return true;
     return document.hidden && (!notifying.isOn || Date.now() < lastPoll + HIDDEN_PAUSE_MS);
   };
 
@@ -89,6 +137,7 @@ const watchPolling = () => {
   document.addEventListener("htmx:responseError", (event) => {
     if (event.detail.xhr.status === 404) {
       find("poll").remove();
+      listening.stop();
       say("notice", "This report is not here any more, so this page has stopped asking for it.");
     } else {
       pause("The service has trouble answering. Your report is safe; this page keeps asking.");
@@ -99,8 +148,18 @@ const watchPolling = () => {
       pause("There is no connection to the service. Your report is safe; this page keeps asking.");
     });
   }
+  document.addEventListener("htmx:afterRequest", (event) => {
+    // The poll was on its way when the event came.
+    if (isPoll(event) && listening.isBehind && !failures) setTimeout(pollNow, 250);
+  });
   window.addEventListener("online", pollNow);
-  document.addEventListener("visibilitychange", pollNow);
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) listening.stop();
+    else listening.start(pollNow);
+    pollNow();
+  });
+  window.addEventListener("pagehide", () => listening.stop());
+  listening.start(pollNow);
 
   // One announcement for each new state, whatever else changes, and the keyboard stays where it was.
   let state = find("job").dataset.state;
@@ -112,6 +171,7 @@ const watchPolling = () => {
     const job = find("job");
     notifying.show();
     find("life").open = wasOpen;
+    listening.show();
     if (hadFocus && document.activeElement === document.body) job.focus();
     if (job.dataset.state === state) return;
     state = job.dataset.state;

@@ -26,7 +26,7 @@ from redis.retry import Retry
 from telemetry import meters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from prometheus_client.core import Sample
 
@@ -93,14 +93,14 @@ class Relay:
             if problem:
                 logger.warning("the broker takes no numbers (%s); they are kept", problem)
 
-    def start(self, role: str) -> None:
+    def start(self, role: str, now: Callable[[], Mapping[str, int]] = dict) -> None:
         """Hand over again and again from a thread of its own, and once more at the end."""
-        threading.Thread(target=self._run, args=(role,), name="relay", daemon=True).start()
+        threading.Thread(target=self._run, args=(role, now), name="relay", daemon=True).start()
         atexit.register(self.hand_over)
 
-    def _run(self, role: str) -> None:
+    def _run(self, role: str, now: Callable[[], Mapping[str, int]]) -> None:
         while True:
-            self.hand_over({"role": role})
+            self.hand_over({"role": role, **now()})
             time.sleep(EVERY_S)
 
 

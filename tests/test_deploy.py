@@ -14,7 +14,7 @@ from tests.support.processes import ROOT
 from tests.test_house import variables
 
 UNITS = {"release": "reports-release", "web": "reports-web"}
-UNITS |= {"worker": "reports-worker@", "beat": "reports-beat"}
+UNITS |= {"worker": "reports-worker@", "beat": "reports-beat", "events": "reports-events"}
 CONTAINERFILE = (ROOT / "Containerfile").read_text()
 
 

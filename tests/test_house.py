@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGES = (
-    *("access", "budgets", "openapi", "operations", "reports", "reports_project", "telemetry"),
+    "access",
+    "budgets",
+    "openapi",
+    "operations",
+    "reports",
+    "reports_project",
+    "streams",
+    "telemetry",
     "webhooks",
 )
 PRODUCT = sorted(

@@ -22,7 +22,7 @@ from tools.supervisor import StopRequested, Supervisor
 
 ROOT = Path(__file__).resolve().parent.parent
 VAR = ROOT / "var"
-PROCESSES = ("web", "worker", "beat")
+PROCESSES = ("web", "worker", "beat", "events")
 
 
 def main() -> int:
@@ -89,6 +89,9 @@ def _environment() -> dict[str, str]:
     environment.setdefault("DEBUG", "1")
     if environment.get("MODEL", "") not in {"", "local"}:
         raise children.StartFailed("MODEL: must be local, or unset")
+    if not environment.get("EVENTS_PORT"):
+        # The web process passes such requests on, so nobody has to know it.
+        environment["EVENTS_PORT"] = str(valkey.free_port())
     if not environment.get("SECRET_KEY"):
         environment["SECRET_KEY"] = _secret(VAR / "secret_key")
     return environment

@@ -8,6 +8,7 @@ from reports.provider import reading, wording
 from reports.provider.outcome import Completion, Failure
 
 if TYPE_CHECKING:
+    from reports.provider.growing import Growing
     from reports.provider.outcome import ProviderConfig
 
 VERSION = "2023-06-01"  # the only one that its documentation names
@@ -35,6 +36,8 @@ class Anthropic:
             "messages": [{"role": "user", "content": prompt}],
             "max_tokens": config.max_output_tokens,
         }
+        if config.streams:
+            body["stream"] = True
         if config.system_prompt:
             body["system"] = config.system_prompt
         return body
@@ -44,10 +47,37 @@ class Anthropic:
         answer = reading.an_object(status, body)
         if isinstance(answer, Failure):
             return answer
-        reason = reading.reason(answer.get("stop_reason"))
-        reason = REASONS.get(reason, reason)
         text = reading.joined(answer.get("content"))
+        return self._outcome(text, answer.get("stop_reason"), answer)
+
+    def fold(self, event: dict[str, object], growing: Growing) -> None:
+        """An event by its `type`; counts come at both ends, and the last are the whole."""
+        for name in ("message", "delta", "content_block"):
+            said = event.get(name)
+            if not isinstance(said, dict):
+                continue
+            growing.count(said.get("usage"))
+            if said.get("type") in {"text", "text_delta"}:
+                growing.say(said.get("text"))
+            if event.get("type") == "message_delta":
+                growing.stop(said.get("stop_reason"))
+        growing.count(event.get("usage"))
+        growing.is_done |= event.get("type") == "message_stop"
+
+    def conclude(self, growing: Growing) -> Completion | Failure:
+        """As the message that the events would have been."""
+        return self._outcome(growing.text, growing.reason, growing.beside)
+
+    def shown(self, text: str) -> str:
+        """All of it: thinking comes in blocks of another type."""
+        return text
+
+    def _outcome(
+        self, text: str, stop_reason: object, beside: dict[str, object]
+    ) -> Completion | Failure:
+        reason = reading.reason(stop_reason)
+        reason = REASONS.get(reason, reason)
         if not text.strip():
             return reading.declined({}, reason)
-        usage = reading.usage(answer, prompt="input_tokens", completion="output_tokens")
+        usage = reading.usage(beside, prompt="input_tokens", completion="output_tokens")
         return Completion(wording.storable(text), reason, usage)

@@ -21,6 +21,7 @@ class ProviderConfig:
     max_tokens_field: str
     timeout_s: float
     max_response_bytes: int
+    streams: bool = False  # ask for the answer in events; one that comes whole is as good
 
     def __post_init__(self) -> None:
         if not all("!" <= character <= "~" for character in self.key):

@@ -12,9 +12,11 @@ from reports.provider.outcome import Completion, Failure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reports.provider.outcome import ProviderConfig
+    from reports.provider.growing import Growing
+    from reports.provider.outcome import ProviderConfig, Usage
 
 # Some servers leave the reasoning of a model in front of its answer.
+THINK = "<think>"
 REASONING = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 
 
@@ -29,6 +31,15 @@ class WireProtocol(Protocol):
 
     def read(self, status: int, body: bytes) -> Completion | Failure:
         """Read an answer; the detail of a Failure is not yet safe to show."""
+
+    def fold(self, event: dict[str, object], growing: Growing) -> None:
+        """Take one event of an answer that streams; what it does not know it leaves."""
+
+    def conclude(self, growing: Growing) -> Completion | Failure:
+        """Read an answer that has streamed to its end, as `read` does a whole one."""
+
+    def shown(self, text: str) -> str:
+        """What may be seen of a text that is still coming; it only grows."""
 
 
 class BearerKey:
@@ -61,6 +72,23 @@ class Prompt(BearerKey):
             reading.usage(answer),
         )
 
+    def fold(self, event: dict[str, object], growing: Growing) -> None:
+        """Parts of the `text`; `usage` and `finish_reason` come with any of them."""
+        growing.say(event.get("text"))
+        growing.count(event.get("usage"))
+        growing.stop(event.get("finish_reason"))
+
+    def conclude(self, growing: Growing) -> Completion | Failure:
+        """The parts joined."""
+        if not growing.text.strip():
+            return reading.declined({}, "")
+        reason = reading.reason(growing.reason)
+        return Completion(wording.storable(growing.text), reason, reading.usage(growing.beside))
+
+    def shown(self, text: str) -> str:
+        """All of it."""
+        return text
+
 
 class OpenAI(BearerKey):
     """Chat completions as vLLM, llama.cpp, Ollama, LM Studio and the hosted services serve them."""
@@ -70,7 +98,13 @@ class OpenAI(BearerKey):
         messages = [{"role": "user", "content": prompt}]
         if config.system_prompt:
             messages.insert(0, {"role": "system", "content": config.system_prompt})
-        body: dict[str, object] = {"model": config.model, "messages": messages, "stream": False}
+        body: dict[str, object] = {
+            "model": config.model,
+            "messages": messages,
+            "stream": config.streams,
+        }
+        if config.streams:
+            body["stream_options"] = {"include_usage": True}
         if config.max_output_tokens > 0:
             body[config.max_tokens_field] = config.max_output_tokens
         return body
@@ -84,10 +118,34 @@ class OpenAI(BearerKey):
         said = choice.get("message")
         if not isinstance(said, dict):
             return reading.no_text(body)
-        reason = reading.reason(choice.get("finish_reason"))
+        return self._outcome(said, choice.get("finish_reason"), reading.usage(answer))
+
+    def fold(self, event: dict[str, object], growing: Growing) -> None:
+        """A chunk: parts in `delta`, the reason in the last of them, the usage behind it."""
+        growing.count(event.get("usage"))
+        choice = reading.first(event.get("choices"))
+        said = choice.get("delta")
+        if isinstance(said, dict):
+            growing.say(reading.joined(said.get("content")))
+            growing.refuse(said.get("refusal"))
+        growing.stop(choice.get("finish_reason"))
+
+    def conclude(self, growing: Growing) -> Completion | Failure:
+        """As the message that the chunks would have been."""
+        said: dict[str, object] = {"content": growing.text, "refusal": growing.refusal}
+        return self._outcome(said, growing.reason, reading.usage(growing.beside))
+
+    def shown(self, text: str) -> str:
+        """Not the reasoning in front, nor what may yet become its beginning."""
+        return "" if THINK.startswith(text.lstrip()) else REASONING.sub("", text)
+
+    def _outcome(
+        self, said: dict[str, object], finish_reason: object, usage: Usage | None
+    ) -> Completion | Failure:
+        reason = reading.reason(finish_reason)
         text = REASONING.sub("", reading.joined(said.get("content")))
         if text.strip():
-            return Completion(wording.storable(text), reason, reading.usage(answer))
+            return Completion(wording.storable(text), reason, usage)
         return reading.declined(said, reason)
 
 

@@ -11,14 +11,19 @@ import urllib3
 
 from reports.errors import ErrorCode
 from reports.provider.calls import Call, Phase
+from reports.provider.growing import MEDIA_TYPE
 from reports.provider.outcome import Failure, failure, invalid
 from reports.provider.pooling import session_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from reports.provider.growing import Taking
+
 ERROR_BODY_BYTES = 64 * 1024  # of a refusal only its message matters
 CHUNK_BYTES = 64 * 1024
+# Of a stream what is kept is limited, which is the text; around each word of it comes this much.
+WRAPPING = 64
 
 UNREACHABLE = {
     Phase.RESOLVING: "The provider's host name could not be found.",
@@ -32,20 +37,32 @@ UNSENT = frozenset({Phase.RESOLVING, Phase.CONNECTING, Phase.SECURING})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the provider sent; the body of a refusal is empty if it could not be read."""
+    """What the provider sent; the body of a refusal is empty if it could not be read.
+
+    It is empty too where it came in events and was taken as they came.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    was_taken: bool = False
 
 
 def post(
-    url: str, body: bytes, headers: Mapping[str, str], *, call: Call, max_bytes: int
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    call: Call,
+    max_bytes: int,
+    taking: Taking,
 ) -> Answer | Failure:
     """Send one request, once; whatever happens on the wire is the return value."""
     try:
         with session_for(call) as session:
-            answer = _exchange(session, url, body, headers, call=call, max_bytes=max_bytes)
+            answer = _exchange(
+                session, url, body, headers, call=call, max_bytes=max_bytes, taking=taking
+            )
             call.finish()
             return answer
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
@@ -64,6 +81,7 @@ def _exchange(
     *,
     call: Call,
     max_bytes: int,
+    taking: Taking,
 ) -> Answer:
     def set_headers(request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers.update(headers)
@@ -78,6 +96,9 @@ def _exchange(
         timeout=call.seconds_left + 1,  # the watchdog is first, unless it died
     ) as response:
         call.phase = Phase.READING
+        if response.status_code == 200 and _is_stream(response):
+            _take(response.raw, max_bytes, taking)
+            return Answer(200, response.headers, b"", was_taken=True)
         limit = max_bytes if response.status_code == 200 else ERROR_BODY_BYTES
         return Answer(response.status_code, response.headers, _read(response.raw, limit))
 
@@ -93,6 +114,24 @@ def _read(raw: urllib3.response.BaseHTTPResponse, limit: int) -> bytes:
         if len(body) > limit:
             raise _TooLarge
     return bytes(body)
+
+
+def _is_stream(response: requests.Response) -> bool:
+    kind = response.headers.get("Content-Type", "").partition(";")[0]
+    return kind.strip().lower() == MEDIA_TYPE
+
+
+def _take(raw: urllib3.response.BaseHTTPResponse, limit: int, taking: Taking) -> None:
+    """Read a stream as it comes, to its end or to the provider's own complaint."""
+    size = 0
+    while taking.growing.failure is None:
+        piece = raw.read1(CHUNK_BYTES, decode_content=True)
+        if not piece:
+            return
+        size += len(piece)
+        taking.feed(piece)
+        if taking.size > limit or size > WRAPPING * limit:
+            raise _TooLarge
 
 
 def _conclude(call: Call, error: Exception) -> Answer | Failure:

@@ -32,6 +32,7 @@ ARGUMENTS = [
 ]
 PATIENCE_MS = 10_000
 FRAGMENT = "**/fragment/**"
+EVENTS = "**/events"
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -55,6 +56,7 @@ class Tab:
 
     page: Page
     address: str
+    has_events: bool = False  # without them it is as with a process of events that is down
     polls: list[Request] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
@@ -66,6 +68,8 @@ class Tab:
         self.page.set_default_timeout(PATIENCE_MS)
         # A function: Playwright wants to hang its wrapper on a method's object.
         self.page.on("request", note)
+        if not self.has_events:
+            self.page.route(EVENTS, lambda route: route.fulfill(status=503))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def open(self, path: str) -> Page:

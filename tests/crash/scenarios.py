@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 PROMPT = "a prompt that is interrupted"
 KEY = "crash-key"
 TEXT = Answer.of({"text": "an answer", "usage": {"prompt_tokens": 5, "completion_tokens": 6}})
+STREAMED = {"Content-Type": "text/event-stream"}
+WORDS = b'data: {"text": "an "}\n\ndata: {"text": "answer"}\n\n'
+STREAM = Answer(WORDS + b'data: {"finish_reason": "stop"}\n\n', headers=STREAMED)
+CUT = Answer(WORDS, headers=STREAMED)
 REFUSAL = Answer(b"{}", status=500)
 BUSY = Answer(b"{}", status=429, headers={"Retry-After": "7"})  # it certainly did no work
 
@@ -111,6 +115,13 @@ SCENARIOS = {
     "run, succeeds": Scenario(prepare=queued, act=run, ends_as="succeeded"),
     "run, fails": Scenario(
         prepare=queued, act=run, ends_as=failed(ErrorCode.PROVIDER_5XX), answers=(REFUSAL,)
+    ),
+    "run, streams": Scenario(prepare=queued, act=run, ends_as="succeeded", answers=(STREAM,)),
+    "run, stream cut": Scenario(
+        prepare=queued,
+        act=run,
+        ends_as=failed(ErrorCode.PROVIDER_INVALID_RESPONSE),
+        answers=(CUT,),
     ),
     "run, put off": Scenario(
         prepare=queued, act=run, ends_as="queued", answers=(BUSY, TEXT), most_calls=2

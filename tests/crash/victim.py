@@ -22,6 +22,7 @@ from django.core.management import call_command
 from django.db import connections
 
 from budgets.models import InferenceBudget
+from reports import hints
 from reports.models import ReportJob
 from tests.crash import boundaries, recovery
 from tests.crash.boundaries import Boundary
@@ -109,6 +110,7 @@ def _act(scenario: Scenario, api: Api, *, tell: Tell, kill_at: list[Any] | None)
     connections.close_all()
     boundaries.watch(boundaries.Recorder(tell, Boundary(*kill_at) if kill_at else None))
     scenario.act(api)
+    hints._teller._waiting.join()
 
 
 def _described() -> list[str]:

@@ -82,6 +82,14 @@ class Processes:
         self.wait(process, lambda: _is_ok(f"{address}/healthz"))
         return address
 
+    def events(self, **variables: str) -> tuple[Process, str]:
+        """A process that streams events, and its address."""
+        port = variables.pop("EVENTS_PORT", None) or str(valkey.free_port())
+        process = self.start("events", EVENTS_PORT=port, **variables)
+        address = f"http://127.0.0.1:{port}"
+        self.wait(process, lambda: _is_ok(f"{address}/healthz"))
+        return process, address
+
     def worker(self, **variables: str) -> Process:
         """A worker that listens."""
         process = self.start("worker", **variables)

@@ -13,8 +13,11 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from reports import transitions
 from tests.support import certificates
 from tests.support.processes import ROOT
+from tests.support.rows import job_in
+from tests.support.sse import Listener
 from tests.system.parts import SOON_S, Caller, called
 from tools import valkey
 
@@ -49,11 +52,12 @@ http {{
 """
 
 
-def configuration(folder: Path, *, upstream: str, port: int, plain_port: int) -> str:
+def configuration(folder: Path, *, upstream: str, events: str, port: int, plain_port: int) -> str:
     """The example of deploy/ with this test's ports and certificate, and less patience."""
     example = EXAMPLE.read_text()
     for old, new in (
         ("127.0.0.1:8000", upstream),
+        ("127.0.0.1:8001", events),
         ("listen 80;", f"listen 127.0.0.1:{plain_port};"),
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
         ("/etc/ssl/reports.pem", str(folder.parent / CERTIFICATE)),
@@ -71,13 +75,14 @@ def _trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
 
 
-def nginx(crew: Processes, folder: Path, upstream: str) -> str:
+def nginx(crew: Processes, folder: Path, upstream: str, *, events: str = "127.0.0.1:9") -> str:
     """The proxy in front of an address; returns its own."""
     assert shutil.which("nginx"), "nginx is missing: apt-get install nginx (see CONTRIBUTING.md)"
     folder.mkdir()
     port, plain_port = valkey.free_port(), valkey.free_port()
     conf = folder / "nginx.conf"
-    conf.write_text(configuration(folder, upstream=upstream, port=port, plain_port=plain_port))
+    ports = {"port": port, "plain_port": plain_port}
+    conf.write_text(configuration(folder, upstream=upstream, events=events, **ports))
     process = crew.run("nginx", ["nginx", "-c", str(conf), "-p", str(folder), "-e", "stderr"])
     crew.wait(process, lambda: accepts(port) and accepts(plain_port))
     return f"https://127.0.0.1:{port}"
@@ -136,7 +141,9 @@ def test_what_the_example_says_of_headers_and_paths_is_so(
     crew: Processes, ada: Api, tmp_path: Path
 ):
     ours = crew.web(HTTPS="1", TRUSTED_PROXIES="1")
-    caller = Caller(nginx(crew, tmp_path / "ours", urlsplit(ours).netloc), ada.token)
+    _, streaming = crew.events(HTTPS="1", TRUSTED_PROXIES="1")
+    front = nginx(crew, tmp_path / "ours", urlsplit(ours).netloc, events=urlsplit(streaming).netloc)
+    caller = Caller(front, ada.token)
 
     budget = caller.ask("GET", "/budget", headers={"X-Request-ID": "a-clients-own"})
     large = caller.post("x" * 200_000)
@@ -153,6 +160,14 @@ def test_what_the_example_says_of_headers_and_paths_is_so(
     assert caller.ask("GET", "/healthz").status_code == 200
     assert [caller.ask("GET", path).status_code for path in ("/metrics", "/readyz")] == [404] * 2
     assert requests.get(f"{ours}/metrics", timeout=SOON_S).status_code == 200
+    # Events come through as they happen, and are not kept until there are enough of them.
+    job = job_in("running", user=ada.user)
+    headers = {"Authorization": f"Bearer {ada.token}"}
+    stream = Listener(f"{front}/reports/{job.pk}/events", headers).open()
+    assert stream.next().data["status"] == "running"
+    transitions.cancel(job)
+    assert stream.next().data["status"] == "failed"
+    assert stream.rest() == []
     # Past the proxy everybody is sent to https.
     direct = requests.get(f"{ours}/login/", timeout=SOON_S, allow_redirects=False)
     assert direct.status_code == 301

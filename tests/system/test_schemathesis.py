@@ -14,6 +14,7 @@ from openapi.document import document
 from tests.support.processes import ROOT
 from tests.support.waiting import until
 from tests.system.parts import SOON_S, ready
+from tools import valkey
 
 if TYPE_CHECKING:
     from tests.support.clients import Api
@@ -43,7 +44,9 @@ def configuration(folder: Path, *peers: Api) -> Path:
 
 def test_the_api_does_what_its_document_says(crew: Processes, ada: Api, bob: Api, tmp_path: Path):
     crew.worker()
-    address = crew.web(**ROOMY)
+    port = str(valkey.free_port())
+    crew.events(EVENTS_PORT=port, **ROOMY)
+    address = crew.web(EVENTS_PORT=port, **ROOMY)
     until(lambda: ready(address), lambda seen: seen[0] == 200, within_s=SOON_S)
 
     program = Path(sys.executable).parent / "schemathesis"

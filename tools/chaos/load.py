@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 CLIENTS = 8
 ANSWER_S = 8.0
 PAUSE_S = 0.3
+LISTENED_S = 2.0
+RANKS = {"queued": 0, "running": 1, "succeeded": 2, "failed": 2}
 SECRET_WORD = "prompt-that-no-log-may-know"  # noqa: S105  # looked for in logs, and no password
 TERMINAL = {"succeeded", "failed"}
 # What prompts ask the rehearsal provider for, in per mille; the rest is answered at once.
@@ -97,8 +100,11 @@ class Load:
         with requests.Session() as session:
             while not self._is_over.is_set():
                 action = dice.choices(
-                    (self._order, self._double, self._again, self._reuse, self._cancel, self._look),
-                    weights=(70, 7, 8, 1, 3, 11),
+                    (
+                        *(self._order, self._double, self._again, self._reuse),
+                        *(self._cancel, self._look, self._listen),
+                    ),
+                    weights=(70, 7, 8, 1, 3, 11, 2),
                 )[0]
                 action(dice, session)
 
@@ -208,6 +214,35 @@ class Load:
             job = answer.json()
             if job["status"] in TERMINAL:
                 self.answers.ended.setdefault(job_id, job)
+
+    def _listen(self, dice: random.Random, session: requests.Session) -> None:
+        """Watch a job for a while; what is told may never go back."""
+        user, job_id = self._recent(dice)
+        path = f"/reports/{job_id}/events"
+        answer = self._ask("GET", path, user, dice, session, stream=True) if job_id else None
+        if answer is None:
+            return
+        until = time.monotonic() + LISTENED_S
+        told = []
+        word = "listened to"
+        try:
+            with answer:
+                for line in answer.iter_lines(chunk_size=1):
+                    if line.startswith(b'data: {"job_id"'):
+                        told.append(json.loads(line.removeprefix(b"data: ")))
+                    if time.monotonic() > until:
+                        break
+        except requests.RequestException:
+            word = "streams lost"
+        with self._lock:
+            self.answers.counts[word] += 1
+            if answer.status_code != 200:
+                self._unexpected("events", answer)
+            ranks = [RANKS[job["status"]] for job in told]
+            if ranks != sorted(set(ranks)):
+                self.answers.unexpected.append(f"events of {job_id} went back: {ranks}")
+            if told and told[-1]["status"] in TERMINAL:
+                self.answers.ended.setdefault(job_id, told[-1])
 
     def _recent(self, dice: random.Random) -> tuple[int, str]:
         with self._lock:

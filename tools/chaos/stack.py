@@ -38,7 +38,7 @@ SETTINGS = {
 }
 LEASE_S = 5.0
 PROMISE_S = 60 + LEASE_S + 2 * 1  # CONTRACT 5.2: QUEUE_TTL_S, the lease, two sweeps
-MEMBERS = {"web": 2, "worker": 3, "beat": 2}
+MEMBERS = {"web": 2, "worker": 3, "beat": 2, "events": 1}
 READY_S = 120.0
 TERMINATED_S = 30.0
 
@@ -139,9 +139,11 @@ class Stack:
             raise children.StartFailed(f"the migration failed: {said}")
         provider, url = self._start_provider()
         commands = procfile()
+        # The webs pass streams on to it, also while it is away.
+        events = str(valkey.free_port())
         for kind, count in MEMBERS.items():
             for number in range(1, count + 1):
-                variables = {"INFERENCE_URL": url}
+                variables = {"INFERENCE_URL": url, "EVENTS_PORT": events}
                 if kind == "web":
                     variables["PORT"] = str(valkey.free_port())
                     self.addresses.append(f"http://127.0.0.1:{variables['PORT']}")

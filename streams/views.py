@@ -1,0 +1,89 @@
+"""GET /reports/{id}/events up to its first event: who asks, for which job, and where it stands.
+
+What comes after is the event loop's (`application`), which finds an Opening in the environ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.http import HttpResponse
+from rest_framework.views import APIView
+
+from budgets.api import user_id_of
+from reports.errors import Erased
+from reports.models import ReportJob
+from reports.parsing import JSON, Negotiation
+from streams import crowd, frames, marks, rights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from uuid import UUID
+
+    from rest_framework.renderers import BaseRenderer
+    from rest_framework.request import Request
+
+    from streams.marks import Mark
+    from streams.rights import Right
+
+# In the environ: None where somebody can keep a stream open, who is told of it here.
+OPENING = "reports.opening"
+HEADERS = {
+    "Cache-Control": "private, no-store",
+    "X-Accel-Buffering": "no",  # nginx would keep events until it has some kilobytes of them
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A stream that may go on: of which job, by what right, and what its client has seen."""
+
+    job_id: UUID
+    right: Right
+    seen: Mark
+
+
+class Streaming(Negotiation):
+    """Events for whoever accepts them; what goes wrong is told in JSON all the same."""
+
+    def select_renderer(
+        self,
+        request: Request,
+        renderers: Iterable[BaseRenderer],
+        format_suffix: str | None = None,
+    ) -> tuple[BaseRenderer, str]:
+        """The JSON renderer. Raises NotAcceptable if the client takes neither."""
+        ours = list(renderers)
+        if frames.MEDIA_TYPE in request.headers.get("Accept", "").lower():
+            return ours[0], JSON
+        super().select_renderer(request, ours, format_suffix)
+        return ours[0], JSON
+
+
+class EventsView(APIView):
+    """What becomes of one job, as it happens."""
+
+    content_negotiation_class = Streaming
+
+    def get(self, request: Request, job_id: str) -> HttpResponse:
+        """The first part of the stream: the present state, unless the client has seen it.
+
+        204, after which no client comes back, to who has seen the job's end.
+        """
+        job = ReportJob.objects.access(user_id_of(request), job_id)
+        if job.is_erased:
+            raise Erased
+        seen = marks.read(request.headers.get("Last-Event-ID"))
+        is_known = seen.state == marks.state_of(job)
+        if is_known and job.is_terminal:
+            return HttpResponse(status=204, headers=HEADERS)
+        first = frames.RETRY if is_known else frames.RETRY + frames.status(job)
+        if OPENING in request.META and request.method == "GET" and not job.is_terminal:
+            self._keep_open(request, job, seen if is_known else marks.Mark(marks.state_of(job)))
+        return HttpResponse(first, content_type=frames.CONTENT_TYPE, headers=HEADERS)
+
+    def _keep_open(self, request: Request, job: ReportJob, seen: Mark) -> None:
+        right = rights.of(request)
+        crowd.enter(right.user_id)
+        request.META[OPENING] = Opening(job.pk, right, seen)
