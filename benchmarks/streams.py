@@ -198,7 +198,8 @@ def main() -> int:
         services(stack, directory, sqlite=False, delete=False)
         port = valkey.free_port()
         a_user = -(-given.streams * JOBS_A_USER // given.jobs)
-        os.environ.update(EVENTS_PORT=str(port), EVENTS_PER_USER=str(max(100, a_user)))
+        a_user_has = str(max(100, a_user))
+        os.environ.update(EVENTS_PORT=str(port), EVENTS_PER_USER=a_user_has, LOG_LEVEL="WARNING")
         import django  # noqa: PLC0415  # the environment is only there now
         from django.core.management import call_command  # noqa: PLC0415  # likewise
 

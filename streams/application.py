@@ -76,15 +76,16 @@ class Application:
     async def _answer(self, environ: dict[str, Any], receive: Receive, send: Send) -> None:
         environ[OPENING] = None
         loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(self._openers, asgi.call_django, environ)
+        opening: Opening | None = environ[OPENING]
+        environ.clear()  # a stream may stay for an hour, and there are thousands
+        if opening is None:
+            await asgi.send_answer(send, answer)
+            return
         try:
-            answer = await loop.run_in_executor(self._openers, asgi.call_django, environ)
-            if environ[OPENING] is None:
-                await asgi.send_answer(send, answer)
-            else:
-                await self._go_on(environ[OPENING], answer, receive, send)
+            await self._go_on(opening, answer, receive, send)
         finally:
-            if environ[OPENING] is not None:
-                crowd.leave(environ[OPENING].right.user_id)
+            crowd.leave(opening.right.user_id)
 
     async def _go_on(self, opening: Opening, answer: Answer, receive: Receive, send: Send) -> None:
         status, headers, first = answer
