@@ -27,7 +27,7 @@ MINUTE, HOUR = 60, 3600
 WAITS_S = (0, 5, 5 * MINUTE, 30 * MINUTE, *(hours * HOUR for hours in (2, 5, 10, 14, 20, 24)))
 JITTER = 0.2  # of a wait, added at random
 LONGEST_WAIT_S = 24 * HOUR  # however long a receiver asks for
-LEASE = timedelta(seconds=60)
+LEASE = timedelta(seconds=30)  # twice what an attempt may take
 FAILING_FOR = timedelta(days=5)
 GONE = 410
 

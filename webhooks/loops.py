@@ -6,12 +6,13 @@ due, so that messages leave within a second or two, also while the broker is dow
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar
 
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connections
 
 from reports.logs import log_without_values
 from reports.upkeep import Loop
@@ -29,14 +30,28 @@ MOST_OF_ENDPOINT = 2
 LOOKED_AT = 100
 
 
+logger = logging.getLogger(__name__)
+
+
 class Messenger(Loop):
     """Tells endpoints of endings, a few at a time."""
 
     every_s = EVERY_S
     looked_far_back_at: ClassVar[float | None] = None
+    is_cut_off: ClassVar[bool] = False
 
     def turn(self) -> None:
         """Find what is to be told, and begin the attempts that are due."""
+        try:
+            self._tell()
+        except (OperationalError, InterfaceError):
+            if not self.is_cut_off:  # it comes every second, and says so once
+                logger.warning("the database is away; webhooks wait")
+            Messenger.is_cut_off = True
+        else:
+            Messenger.is_cut_off = False
+
+    def _tell(self) -> None:
         if self._is_time_to_look_far_back():
             outbox.note(back=outbox.FAR_BACK)
             outbox.delete_old()

@@ -13,6 +13,9 @@ from reports.provider import Failure
 from tests.browser.texts import ARTICLE
 from tests.support.processes import ROOT
 from tests.support.rows import give_budget, job_in
+from tests.webhooks.making import listening
+from webhooks import outbox
+from webhooks.models import WebhookDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +114,25 @@ def tokens(tab: Tab, _: Api) -> None:
     page.locator("#token").wait_for()
 
 
+def hooks(tab: Tab, _: Api) -> None:
+    """An address that leads inside."""
+    page = tab.open("/hooks/")
+    page.get_by_label("Address").fill("https://127.0.0.1/hook")
+    page.get_by_role("button", name="Make a webhook").click()
+    page.locator("#problem").wait_for()
+
+
+def hook(tab: Tab, ada: Api) -> None:
+    """A webhook with an address that is long, and a message that was given up."""
+    endpoint = listening(ada, LONG_WORD)
+    job_in("failed", user=ada.user)
+    outbox.note()
+    WebhookDelivery.objects.update(
+        state="failed", next_try_at=None, finished_at=endpoint.created_at, detail="It answered 500."
+    )
+    tab.open(f"/hooks/{endpoint.pk}/")
+
+
 ERASED: dict[str, Any] = {"prompt": "", "result_text": "", "erased_at": "2026-01-02T03:04:05Z"}
 SCENES: dict[str, Scene] = {
     "front": front,
@@ -127,6 +149,8 @@ SCENES: dict[str, Scene] = {
     "job-cancel": action("running", "cancel"),
     "job-erase": action("succeeded", "erase"),
     "tokens": tokens,
+    "hooks": hooks,
+    "hook": hook,
     "sign-in": sign_in,
     "sign-out": lambda tab, _: tab.open("/logout/"),
     "not-here": lambda tab, _: tab.open("/nowhere"),

@@ -19,6 +19,7 @@ from tools import children, postgres, valkey
 from tools.chaos import books as bookkeeping
 from tools.chaos.faults import Faults
 from tools.chaos.load import Load
+from tools.chaos.receiver import Receiver, faults as faults_of_telling, is_waiting
 from tools.chaos.stack import PROMISE_S, ROOT, Stack, tokens
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ TIGHT_CAP = 20_000  # of the last user, whose day runs out under the load
 LOOK_EVERY_S = 0.05
 SLACK_S = 30.0  # for processes to come up on a loaded machine before the promise counts
 ANSWERED_WITHIN_S = 60.0
+LISTENERS = 3  # users with a webhook
+TOLD_WITHIN_S = 120.0  # an attempt of a killed worker is left alone for its lease
 SHOWN = 40
 
 
@@ -74,10 +77,13 @@ def _run(options: argparse.Namespace, directory: Path, logs: Path, ending: ExitS
     names = [f"user-{number}" for number in range(USERS)]
     bearer = tokens(stack, names)
     user_ids = _user_ids(stack, names)
+    receiver = ending.enter_context(Receiver(options.seed))
+    receiver.subscribe(stack, user_ids[:LISTENERS])
     load = Load(stack.addresses, bearer, options.seed)
     faults = Faults(stack, load, options.seed)
     broken_s = _break(options, stack, load, faults)
     quiet_s = _calm(stack, load, faults)
+    told_s = _wait(lambda: not is_waiting(stack), stack, until=time.monotonic() + TOLD_WITHIN_S)
     checked = stack.manage("check_invariants")
     said, _ = checked.communicate()
     books = bookkeeping.Books.read(stack)
@@ -85,6 +91,11 @@ def _run(options: argparse.Namespace, directory: Path, logs: Path, ending: ExitS
     _report(books, stack, load, faults, broken_s, quiet_s)
     for line in bookkeeping.verdict(books, stack, load.answers, user_ids, bearer):
         _say(line)
+    amiss = books.judge("webhooks", faults_of_telling(stack, receiver))
+    _say(
+        f"the receiver's book     {len(receiver.came)} messages, {receiver.came.total()} attempts, "
+        f"{amiss} endings not told or told wrongly, the last {told_s:.0f} s after the quiet"
+    )
     _say(f"check_invariants        {said.strip()}")
     if checked.returncode:
         books.judge("check_invariants", said.splitlines())
@@ -133,10 +144,12 @@ def _calm(stack: Stack, load: Load, faults: Faults) -> float:
     return time.monotonic() - began
 
 
-def _wait(is_done: Callable[[], bool], stack: Stack, *, until: float) -> None:
+def _wait(is_done: Callable[[], bool], stack: Stack, *, until: float) -> float:
+    began = time.monotonic()
     while not is_done() and time.monotonic() < until:
         stack.keep()
         time.sleep(LOOK_EVERY_S)
+    return time.monotonic() - began
 
 
 def _active(stack: Stack) -> int:

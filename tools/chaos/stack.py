@@ -16,6 +16,7 @@ import psycopg
 import requests
 
 from tools import children, valkey
+from tools.chaos import receiver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,6 +148,8 @@ class Stack:
                 if kind == "web":
                     variables["PORT"] = str(valkey.free_port())
                     self.addresses.append(f"http://127.0.0.1:{variables['PORT']}")
+                if kind == "worker":
+                    variables |= receiver.VARIABLES
                 self._start_member(f"{kind}-{number}", kind, commands[kind], variables)
         for address in self.addresses:
             children.wait_until(
