@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, Min, OuterRef, Q
 
 from budgets.rows import Now, database_now
 from reports.models import ReportJob, Status
@@ -18,6 +18,7 @@ from webhooks import payloads
 from webhooks.models import Event, Off, WebhookDelivery, WebhookEndpoint, WebhookWatermark
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Any
 
 MOST_ROWS = 500
@@ -31,15 +32,24 @@ BY_STATUS = {Status.SUCCEEDED: Event.SUCCEEDED, Status.FAILED: Event.FAILED}
 
 def note(*, back: timedelta = BACK) -> int:
     """Make the deliveries that are missing; how many. Most of the time one statement finds none."""
-    if not WebhookEndpoint.objects.filter(off=Off.NOT).exists():
+    listening = WebhookEndpoint.objects.filter(off=Off.NOT)
+    first = listening.aggregate(since=Min("listens_since"))["since"]
+    if first is None:
         return 0  # whoever comes now listens from now on
     mark, _ = WebhookWatermark.objects.get_or_create(pk=1)
     now = database_now()
-    missing = list(_missing(mark.scanned_until - back)[:MOST_ROWS])
+    # Of the time when nobody listened there is nothing to tell, however long it was.
+    rows = _missing(max(mark.scanned_until - back, first))
+    is_far = back > BACK
+    if is_far:
+        # So much is found by user and time of birth; the few jobs that live longer than a day are
+        # found by their end, in the looks that follow each other closely.
+        rows = rows.filter(created_at__gte=mark.scanned_until - back - FAR_BACK)
+    missing = list(rows[:MOST_ROWS])
     WebhookDelivery.objects.bulk_create(
         [_delivery(ending) for ending in missing], ignore_conflicts=True
     )
-    if len(missing) < MOST_ROWS and now - mark.scanned_until > NOTED_EVERY:
+    if not is_far and len(missing) < MOST_ROWS and now - mark.scanned_until > NOTED_EVERY:
         later = WebhookWatermark.objects.filter(pk=1, scanned_until__lt=now)
         later.update(scanned_until=now)
     return len(missing)
@@ -55,7 +65,7 @@ def delete_old() -> int:
     return len(found)
 
 
-def _missing(since: object) -> Any:
+def _missing(since: datetime) -> Any:
     """Each ending with each endpoint that should be told of it and is not yet."""
     endpoint = "user__webhook_endpoints__"
     is_wanted = Q(status=Status.SUCCEEDED, **{f"{endpoint}on_success": True})
