@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connection, connections, models, transaction
-from django.db.models import Expression, F, Func, Value, functions
+from django.db.models import Expression, F, Func, Subquery, Value, functions
 from django.db.models.functions import Cast
 from django.db.models.sql import UpdateQuery
 
@@ -45,6 +45,13 @@ class Now(functions.Now):
         """Milliseconds, filled up to microseconds."""
         template = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f000', 'NOW')"
         return self.as_sql(compiler, connection, template=template, **extra)
+
+
+class CountUpTo(Subquery):
+    """How many rows a (sliced) subquery has."""
+
+    template = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
+    output_field = models.IntegerField()
 
 
 class Entry(Func):

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
+from django.db.models import Case, F, OuterRef, Q, Value, When
 
-from budgets.rows import Now, UtcToday, database_now
+from budgets.rows import CountUpTo, Now, UtcToday, database_now
 from reports import ids
 from reports.errors import ErrorCode, NotFound
 
@@ -39,13 +39,6 @@ TERMINAL = (Status.SUCCEEDED, Status.FAILED)
 def queue_limit() -> CombinedExpression:
     """A job accepted before this instant has waited too long."""
     return Now() - timedelta(seconds=settings.QUEUE_TTL_S)
-
-
-class CountUpTo(Subquery):
-    """How many rows a (sliced) subquery has."""
-
-    template = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
-    output_field = models.IntegerField()
 
 
 class JobQuerySet(models.QuerySet["ReportJob"]):
@@ -200,6 +193,12 @@ class ReportJob(models.Model):
             # GET /reports and the history: newest first, of one user.
             models.Index(
                 F("user"), F("created_at").desc(), F("id").desc(), name="reportjob_history_idx"
+            ),
+            # The same of failures, which may be few among very many.
+            models.Index(
+                fields=["user", "-created_at", "-id"],
+                name="reportjob_failed_history_idx",
+                condition=Q(status="failed"),
             ),
             # jobs_ahead and the sweep: few rows are ever queued or running, so both stay small.
             models.Index("created_at", name="reportjob_queue_idx", condition=Q(status="queued")),
