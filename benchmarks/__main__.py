@@ -131,21 +131,7 @@ def _side_by_side(system: System, table: Table, parts: list[str], *, for_s: floa
         table.add(f"{name} accept held p50", load.at(50))
         table.add(f"{name} accept held p99", load.at(99))
     if "accept" in parts and name == "product":
-        for what, take in (
-            ("fast", lambda: measures.accept_beside(system, for_s=for_s, delay_s=0.01, slots=1)),
-            (
-                "hangs",
-                lambda: measures.accept_beside(
-                    system, for_s=for_s, delay_s=measures.FOR_EVER_S, slots=measures.DEFAULT_SLOTS
-                ),
-            ),
-            ("no broker", lambda: measures.accept_without_broker(system, for_s=for_s)),
-        ):
-            load = take()
-            table.add(f"accept {what}", load.per_s)
-            table.add(f"accept {what} p50", load.at(50))
-            table.add(f"accept {what} p99", load.at(99))
-            table.add(f"accept {what} most", load.most)
+        _accept_otherwise(system, table, for_s=for_s)
     if "completed" in parts:
         table.add(f"{name} completed", measures.completed(system, jobs=2000))
     if "poll" in parts:
@@ -158,6 +144,21 @@ def _side_by_side(system: System, table: Table, parts: list[str], *, for_s: floa
     if "hot" in parts and name == "product":
         table.add("product hot", measures.accept(system, for_s=for_s, users=1).per_s)
     system.stop()
+
+
+def _accept_otherwise(system: System, table: Table, *, for_s: float) -> None:
+    beside, hangs = measures.accept_beside, measures.FOR_EVER_S
+    slots = measures.DEFAULT_SLOTS
+    loads = {
+        "fast": beside(system, for_s=for_s, delay_s=0.01, slots=1),
+        "hangs": beside(system, for_s=for_s, delay_s=hangs, slots=slots),
+        "no broker": measures.accept_without_broker(system, for_s=for_s),
+    }
+    for what, load in loads.items():
+        table.add(f"accept {what}", load.per_s)
+        table.add(f"accept {what} p50", load.at(50))
+        table.add(f"accept {what} p99", load.at(99))
+        table.add(f"accept {what} most", load.most)
 
 
 def _held(product: System, table: Table) -> None:

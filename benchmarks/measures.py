@@ -132,7 +132,7 @@ def started_after_ms(system: System, *, jobs: int) -> float:
     came_at = system.stage.provider("/seen", "GET")["came_at"]
     waits = [came_at[json.loads(body)["job_id"]] - at for at, body in load.answered]
     clear(system)
-    return 1000 * statistics.median(waits)
+    return float(1000 * statistics.median(waits))
 
 
 def poll(system: System, *, for_s: float) -> tuple[Load, Load | None]:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from django.db import connection, connections, models, transaction
+from django.db import connection, models, transaction
 from django.db.models import Expression, F, Func, Subquery, Value, functions
 from django.db.models.functions import Cast
-from django.db.models.sql import UpdateQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from django.db.models import QuerySet
-
-Row = TypeVar("Row", bound=models.Model)
 
 
 class UtcToday(Func):
@@ -59,8 +54,9 @@ class Entry(Func):
 
     output_field = models.JSONField()
 
-    def __init__(self, what: str, detail: str) -> None:
-        super().__init__(*(Cast(Value(text), models.TextField()) for text in (what, detail)))
+    def __init__(self, what: str, detail: str | Expression) -> None:
+        texts = (Value(text) if isinstance(text, str) else text for text in (what, detail))
+        super().__init__(*(Cast(text, models.TextField()) for text in texts))
 
     def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
         """A list of one line."""
@@ -80,7 +76,7 @@ class Noted(Func):
 
     output_field = models.JSONField()
 
-    def __init__(self, column: str, what: str, detail: str = "") -> None:
+    def __init__(self, column: str, what: str, detail: str | Expression = "") -> None:
         super().__init__(F(column), Entry(what, detail))
 
     def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
@@ -138,19 +134,3 @@ def statements_within(limit_ms: int) -> Iterator[None]:
                 limit = str(limit_ms)
                 cursor.execute("SELECT set_config('statement_timeout', %s, true)", [limit])
         yield
-
-
-def update_returning(rows: QuerySet[Row], **values: object) -> list[Row]:
-    """UPDATE the rows that match and return them as they are afterwards; none matched: [].
-
-    One statement. Django's `update` builds the same one and gives only the count.
-    """
-    query = rows.query.chain(UpdateQuery)
-    query.add_update_values(values)  # type: ignore[attr-defined]
-    compiler = query.get_compiler(rows.db)
-    sql, params = compiler.as_sql()
-    columns = ", ".join(
-        connections[rows.db].ops.quote_name(str(field.column))
-        for field in rows.model._meta.concrete_fields  # Django's documented model API
-    )
-    return list(rows.model._base_manager.raw(f"{sql} RETURNING {columns}", params).using(rows.db))  # noqa: SLF001

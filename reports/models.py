@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Value, When
 
+from budgets.compiled import Given, Reading, Text, select
 from budgets.rows import CountUpTo, Now, UtcToday, database_now
 from reports import ids
 from reports.errors import ErrorCode, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import date
 
     from django.db.models.expressions import CombinedExpression
@@ -34,6 +36,16 @@ class Status(models.TextChoices):
 
 
 TERMINAL = (Status.SUCCEEDED, Status.FAILED)
+UNFINISHED = Q(finished_at=None, http_status=None, error_code="")
+FINISHED = Q(finished_at__isnull=False, http_status__isnull=False)
+CLAIMED = Q(claim_id__isnull=False, lease_expires_at__isnull=False)
+UNCLAIMED = Q(claim_id=None, lease_expires_at=None)
+FITS_ITS_STATUS = (  # what a row may hold; there is no fifth status
+    (Q(status="queued") & UNFINISHED & UNCLAIMED)
+    | (Q(status="running") & UNFINISHED & CLAIMED)
+    | (Q(status="succeeded", error_code="") & FINISHED & (CLAIMED | UNCLAIMED))
+    | (Q(status="failed") & ~Q(error_code="") & FINISHED & (CLAIMED | UNCLAIMED))
+)
 
 
 def queue_limit() -> CombinedExpression:
@@ -97,13 +109,9 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
 
     def with_jobs_ahead(self) -> JobQuerySet:
         """Read together with `jobs_ahead`."""
-        older = (
-            ReportJob.objects.queued()
-            .filter(created_at__lt=OuterRef("created_at"))
-            .order_by()
-            .values("created_at")[:COUNTED_AHEAD]
-        )
-        ahead = Case(When(status=Status.QUEUED, then=CountUpTo(older)), default=None)
+        older = ReportJob.objects.queued().filter(created_at__lt=OuterRef("created_at"))
+        counted = older.order_by().values("created_at")[:COUNTED_AHEAD]
+        ahead = Case(When(status=Status.QUEUED, then=CountUpTo(counted)), default=None)
         return self.annotate(counted_ahead=ahead)
 
     def access(self, user_id: int, job_id: str) -> ReportJob:
@@ -112,10 +120,26 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
         Raises NotFound for an unknown id, a malformed one and somebody else's job alike.
         """
         if CANONICAL_UUID.fullmatch(job_id):
-            job = self.owned_by(user_id).with_jobs_ahead().filter(pk=UUID(job_id)).first()
-            if job is not None:
+            row = ACCESSED.first(user_id=user_id, job_id=UUID(job_id))
+            if row is not None:
+                job = ReportJob.from_db(self.db, _columns(), row[:-1])
+                vars(job)["counted_ahead"] = row[-1]
                 return job
         raise NotFound
+
+
+def _columns() -> list[str]:
+    return [field.attname for field in ReportJob._meta.concrete_fields]
+
+
+def _accessed() -> tuple[Text, Sequence[Any]]:
+    mine = ReportJob.objects.filter(
+        user_id=Given("user_id", models.BigIntegerField()), pk=Given("job_id", models.UUIDField())
+    )
+    return select(mine.with_jobs_ahead().values_list(*_columns(), "counted_ahead"))
+
+
+ACCESSED = Reading(_accessed)
 
 
 class ReportJob(models.Model):
@@ -226,34 +250,9 @@ class ReportJob(models.Model):
                 "error_code", "id", name="reportjob_failures_idx", condition=Q(status="failed")
             ),
         ]
+        # One for all: PostgreSQL reads each anew for each row that is written.
         constraints: ClassVar = [
-            models.CheckConstraint(
-                condition=Q(status__in=[status.value for status in Status]),
-                name="reportjob_status_known",
-            ),
-            models.CheckConstraint(
-                condition=Q(status__in=TERMINAL, finished_at__isnull=False)
-                | Q(status__in=["queued", "running"], finished_at__isnull=True),
-                name="reportjob_finished_iff_terminal",
-            ),
-            models.CheckConstraint(
-                condition=Q(status__in=TERMINAL, http_status__isnull=False)
-                | Q(status__in=["queued", "running"], http_status__isnull=True),
-                name="reportjob_http_status_iff_terminal",
-            ),
-            models.CheckConstraint(
-                condition=Q(claim_id__isnull=True, lease_expires_at__isnull=True)
-                | Q(claim_id__isnull=False, lease_expires_at__isnull=False),
-                name="reportjob_claim_has_lease",
-            ),
-            models.CheckConstraint(
-                condition=~Q(status="running") | Q(claim_id__isnull=False),
-                name="reportjob_running_is_claimed",
-            ),
-            models.CheckConstraint(
-                condition=Q(status="failed") ^ Q(error_code=""),
-                name="reportjob_failed_iff_error_code",
-            ),
+            models.CheckConstraint(condition=FITS_ITS_STATUS, name="reportjob_fits_its_status"),
         ]
 
     def __str__(self) -> str:

@@ -106,26 +106,27 @@ def work() -> None:
     session = requests.Session()
     pool.open()
     while True:
-        _, raw = broker.blpop(QUEUE)  # type: ignore[misc]  # redis-py's types allow futures
+        taken: Any = broker.blpop(QUEUE)  # the types allow futures
+        job_id = taken[1].decode()
         with pool.connection() as connection:
             row = connection.execute(
                 "UPDATE source_jobs SET status = 'running', updated_at = now()"
                 " WHERE id = %s AND status = 'queued' RETURNING prompt",
-                (raw.decode(),),
+                (job_id,),
             ).fetchone()
         if row is None:
             continue
         answer = session.post(
             os.environ["INFERENCE_URL"],
             json={"prompt": row[0]},
-            headers={"Idempotency-Key": raw.decode()},
+            headers={"Idempotency-Key": job_id},
             timeout=45,
         )
         with pool.connection() as connection:
             connection.execute(
                 "UPDATE source_jobs SET status = 'succeeded', http_status = 200, result_text = %s,"
                 " updated_at = now() WHERE id = %s",
-                (answer.json()["text"], raw.decode()),
+                (answer.json()["text"], job_id),
             )
 
 

@@ -111,17 +111,17 @@ class Reports(APIView):
         given.is_valid(raise_exception=True)
         prompt = given.validated_data["prompt"]
         key = request.headers["Idempotency-Key"]
-        job = Job.objects.filter(user_id=request.user.pk, idempotency_key=key).first()
+        job = Job._default_manager.filter(user_id=request.user.pk, idempotency_key=key).first()
         if job is None:
             tokens = max(1, len(prompt) // 4)
             with transaction.atomic():
-                job = Job.objects.create(
+                job = Job._default_manager.create(
                     user_id=request.user.pk,
                     idempotency_key=key,
                     prompt=prompt,
                     token_estimate=tokens,
                 )
-                mine = Budget.objects.filter(user_id=request.user.pk)
+                mine = Budget._default_manager.filter(user_id=request.user.pk)
                 if not mine.filter(daily_tokens__gte=F("spent_tokens") + tokens).update(
                     spent_tokens=F("spent_tokens") + tokens
                 ):
@@ -145,9 +145,9 @@ class Report(APIView):
 @celery.task(name="stock.run")
 def run(job_id: str) -> None:
     """Claim, ask, finish."""
-    if not Job.objects.filter(pk=job_id, status="queued").update(status="running"):
+    if not Job._default_manager.filter(pk=job_id, status="queued").update(status="running"):
         return
-    job = Job.objects.get(pk=job_id)
+    job = Job._default_manager.get(pk=job_id)
     answer = requests.post(
         os.environ["INFERENCE_URL"],
         json={"prompt": job.prompt},
@@ -157,7 +157,9 @@ def run(job_id: str) -> None:
     with transaction.atomic():
         job.status, job.http_status, job.result_text = "succeeded", 200, answer.json()["text"]
         job.save()
-        Budget.objects.filter(user_id=job.user_id).update(spent_tokens=F("spent_tokens") + 1)
+        Budget._default_manager.filter(user_id=job.user_id).update(
+            spent_tokens=F("spent_tokens") + 1
+        )
 
 
 def make_tables() -> None:
