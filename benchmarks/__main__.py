@@ -71,7 +71,7 @@ def main() -> int:
         found = systems.all_of(stage, given.systems.split(","))
         users, operator = _people()
         if "limits" in parts:
-            _limits(stage, table, users, for_s=given.for_s)
+            _limits(stage, table, users, found, for_s=given.for_s)
         for _ in range(given.rounds):
             for system in found:
                 _side_by_side(system, table, parts, for_s=given.for_s)
@@ -108,8 +108,12 @@ def _people() -> tuple[list[Any], Any]:
     )
 
 
-def _limits(stage: Stage, table: Table, users: list[Any], *, for_s: float) -> None:
+def _limits(
+    stage: Stage, table: Table, users: list[Any], found: list[System], *, for_s: float
+) -> None:
     scripts = limits.scripts([user.pk for user in users])
+    if "source" in [system.name for system in found]:
+        scripts = {"plain": limits.PLAIN, **scripts}
     for name, text in scripts.items():
         table.add(f"limit {name}", limits.run(stage, name, text, for_s=for_s))
 
@@ -185,11 +189,12 @@ def _growth(
 def _print(table: Table) -> None:
     sys.stdout.write("| what | measured | ratios |\n| --- | --- | --- |\n")
     row = table.row
+    row("limit: pgbench, accept on two plain tables, 4 round trips", "limit plain", "/s")
     for name in ("accept", "job", "hot", "poll"):
         row(f"limit: pgbench, our statements of {name}", f"limit {name}", "/s")
     for name in PEERS:
         to = (("the source design", "source accept"), ("stock", "stock accept"))
-        row(f"{name}: accept", f"{name} accept", "/s", ("the limit", "limit accept"), *to)
+        row(f"{name}: accept", f"{name} accept", "/s", ("the plain limit", "limit plain"), *to)
         row(f"{name}: accept p50", f"{name} accept p50", "ms")
         row(f"{name}: accept p99", f"{name} accept p99", "ms")
         held = f"{name} accept held"

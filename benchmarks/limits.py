@@ -24,6 +24,16 @@ CLIENTS = 16
 PER_S = re.compile(r"tps = ([0-9.]+)")
 MARKS = re.compile(r"%s|%\((\w+)\)s|%%")
 PROMPT = "Why is the sky blue, and why are sunsets red? Explain it to a child."
+# Two plain tables and nothing else: what any accept of this kind could reach at most.
+PLAIN = """
+\\set user random(1, 100)
+BEGIN;
+INSERT INTO source_jobs (id, user_id, idempotency_key, prompt, status, token_estimate)
+     VALUES (gen_random_uuid(), :user, md5(random()::text), 'Why is the sky blue?', 'queued', 17);
+UPDATE source_budgets SET spent_tokens = spent_tokens + 17
+ WHERE user_id = :user AND spent_tokens + 17 <= daily_tokens;
+COMMIT;
+"""
 NEW_KEY, USER = "md5(random()::text)", ":user::int"
 
 Statement = tuple[str, Any]
@@ -66,18 +76,16 @@ def scripts(users: list[int]) -> dict[str, str]:
     new = {**swaps, job: "uuidv7()"}
     known = {**swaps, job: ":id::uuid", held.claim_id: ":claim_id::uuid"}
     claimed = {**swaps, job: ":id::uuid", held.claim_id: "gen_random_uuid()"}
-    accepting = _transaction(_texts(accept, new))
-    with_id = [
-        f'{text}, "reports_reportjob"."id" \\gset' if "reports_reportjob" in text else f"{text};"
-        for text in _texts(accept, new)
-    ]
-    claiming = [f"{text} \\gset" for text in _texts(claim, claimed)]
-    ending = _transaction(_texts(finish, known))
+    (accepting,) = _texts(accept, new)
+    # The statements after it need the job's id.
+    told = accepting.replace("RETURNING day_utc)", "RETURNING id, day_utc)")
+    told = told.replace("SELECT job.day_utc,", "SELECT job.id AS id, job.day_utc AS day,")
+    (claiming,), (ending,) = _texts(claim, claimed), _texts(finish, known)
     any_user, one = f"\\set user random({users[0]}, {users[-1]})", f"\\set user {user}"
     return {
-        "accept": "\n".join([any_user, *accepting]),
-        "job": "\n".join([any_user, "BEGIN;", *with_id, "COMMIT;", *claiming, *ending]),
-        "hot": "\n".join([one, *accepting]),
+        "accept": f"{any_user}\n{accepting};",
+        "job": "\n".join([any_user, f"{told} \\gset", f"{claiming} \\gset", f"{ending};"]),
+        "hot": f"{one}\n{accepting};",
         "poll": "\n".join(f"{text};" for text in _texts(poll, {})),
     }
 
@@ -88,10 +96,6 @@ def _texts(statements: list[Statement], swaps: dict[Any, str]) -> list[str]:
         " ".join(_filled(text, values, swaps).split()).replace("HH24:MI:SS", 'HH24":"MI":"SS')
         for text, values in statements
     ]
-
-
-def _transaction(texts: list[str]) -> list[str]:
-    return ["BEGIN;", *(f"{text};" for text in texts), "COMMIT;"]
 
 
 def run(stage: Stage, name: str, text: str, *, for_s: float) -> float:
@@ -123,20 +127,13 @@ def _filled(statement: str, values: Any, swaps: dict[Any, str]) -> str:
         if mark[0] == "%%":
             return "%"
         value = values[mark[1]] if mark[1] else next(ordered)
-        # True == 1, and 10 may be tokens as well as a user: whole numbers by their name or type.
-        if isinstance(value, (str, UUID)) or mark[1] == "user_id" or _is_user(statement, mark):
-            return swaps.get(value) or _literal(value)
-        return _literal(value)
+        return swaps.get(value) or _literal(value) if _is_plain(value) else _literal(value)
 
     return MARKS.sub(fill, statement)
 
 
-def _is_user(statement: str, mark: re.Match[str]) -> bool:
-    """Whether a whole number is a user: its column says so, or its place in the job's INSERT."""
-    return statement[: mark.start()].rstrip(" =(").endswith('"user_id"') or (
-        statement.startswith('INSERT INTO "reports_reportjob"')
-        and statement[: mark.start()].count("%s") == 1
-    )
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (str, int, UUID))
 
 
 def _literal(value: Any) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.stage import Stage
 
 USERS = 100
+FIRST_USER = 7_000_000  # ids that no other number in a statement is taken for
 PROMPT = b'{"prompt": "Why is the sky blue, and why are sunsets red? Explain it to a child."}'
 
 
@@ -149,6 +150,9 @@ def _product_tokens() -> list[str]:
 
     from access.models import Token  # noqa: PLC0415  # likewise
 
-    users = [get_user_model()(username=f"user-{number}") for number in range(1, USERS + 1)]
+    users = [
+        get_user_model()(pk=FIRST_USER + number, username=f"user-{number}")
+        for number in range(1, USERS + 1)
+    ]
     get_user_model().objects.bulk_create(users)
     return [str(Token.objects.create(user)[1]) for user in users]

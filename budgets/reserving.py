@@ -70,7 +70,7 @@ def reserving_with(job: Text) -> Text:
         + Text.of(
             f" RETURNING day_utc), {ALLOWANCE}, reserved AS ({reserving})"  # noqa: S608  # text of ours
             " SELECT job.day_utc, reserved.daily_tokens, reserved.spent_tokens,"
-            " 1 / (SELECT COUNT(*) FROM reserved)"
+            " 1 / (SELECT COUNT(*) FROM reserved) AS is_reserved"
             " FROM job LEFT JOIN reserved ON TRUE"
         )
     )
