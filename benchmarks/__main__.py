@@ -129,7 +129,7 @@ def _side_by_side(system: System, table: Table, parts: list[str], *, for_s: floa
         table.add(f"{name} accept p50", load.at(50))
         table.add(f"{name} accept p99", load.at(99))
         load = measures.accept_beside(
-            system, for_s=for_s, delay_s=measures.HELD_FOR_S, slots=measures.HELD
+            system, for_s=for_s, delay_s=measures.HELD_FOR_S, slots=systems.HELD
         )
         table.add(f"{name} accept held", load.per_s)
         table.add(f"{name} accept held p50", load.at(50))

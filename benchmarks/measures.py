@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from benchmarks.systems import System
 
 CONNECTIONS = 16
-HELD = 200
 HELD_FOR_S = 2.0
 FOR_EVER_S = 3600.0
 DEFAULT_SLOTS = 100  # of WORKER_CONCURRENCY

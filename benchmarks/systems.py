@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.stage import Stage
 
 USERS = 100
+HELD = 200
 FIRST_USER = 7_000_000  # ids that no other number in a statement is taken for
 PROMPT = b'{"prompt": "Why is the sky blue, and why are sunsets red? Explain it to a child."}'
 
@@ -92,10 +93,9 @@ def _source_web(system: System) -> None:
 
 def _source_workers(system: System, slots: int) -> list[str]:
     # A process a call: two processes a core are the most that helps where calls take no time.
-    names = [f"worker-{number}" for number in range(min(slots, 200) if slots >= 200 else 4)]
-    for name in names:
-        system.stage.python(name, "-m", "benchmarks.peers.source")
-    return names
+    processes = slots if slots >= HELD else 4
+    system.stage.python("worker", "-m", "benchmarks.peers.source", str(processes))
+    return ["worker"]
 
 
 def _stock_web(system: System) -> None:

@@ -1,12 +1,13 @@
 """The design that the product grew from, by hand: FastAPI, psycopg, a Redis list, sync workers.
 
 It has one look-up before its insert, no sweep, no lease, and a worker process for each call. The
-web process is `uvicorn benchmarks.peers.source:app`, a worker `python -m benchmarks.peers.source`.
+web process is `uvicorn benchmarks.peers.source:app`, workers `python -m benchmarks.peers.source 4`.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import Annotated, Any
 from uuid import uuid4
 
@@ -130,5 +131,13 @@ def work() -> None:
             )
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """So many processes, forked once everything is imported; the first one is this one."""
+    for _ in range(int(sys.argv[1]) - 1):
+        if os.fork() == 0:
+            break
     work()
+
+
+if __name__ == "__main__":
+    main()
