@@ -59,14 +59,17 @@ def accept(system: System, *, for_s: float, users: int | None = None) -> Load:
 
 def accept_beside(system: System, *, for_s: float, delay_s: float, slots: int) -> Load:
     """POSTs while every slot of the workers waits for the provider."""
-    system.stage.provider(f"/delay/{delay_s}")
+    system.stage.provider(f"/delay/{FOR_EVER_S}")
     system.start_workers(slots)
-    _post(system, slots)
+    _post(system, 2 * slots)
     wait_for(
-        lambda: system.stage.provider("/seen", "GET")["waiting"] >= 0.9 * slots,
+        lambda: system.stage.provider("/seen", "GET")["waiting"] >= slots,
         what="calls in flight",
         within_s=60,
     )
+    if delay_s != FOR_EVER_S:  # the other half of the jobs and what is posted keep the slots taken
+        system.stage.provider(f"/delay/{delay_s}")
+        system.stage.provider("/release")
     load = _fine(drive(system.port, system.post(), connections=CONNECTIONS, for_s=for_s), 202)
     clear(system)
     return load
