@@ -33,6 +33,7 @@ DURABLE = {
     "full_page_writes": "on",
     "shared_buffers": "1GB",
     "max_wal_size": "4GB",
+    "max_connections": "400",  # a peer holds one for each call
 }
 
 
