@@ -116,6 +116,7 @@ def _limits(
         scripts = {"plain": limits.PLAIN, **scripts}
     for name, text in scripts.items():
         table.add(f"limit {name}", limits.run(stage, name, text, for_s=for_s))
+    table.add("limit celery", limits.celery(stage, tasks=3000))
 
 
 def _side_by_side(system: System, table: Table, parts: list[str], *, for_s: float) -> None:
@@ -192,6 +193,7 @@ def _print(table: Table) -> None:
     row("limit: pgbench, accept on two plain tables, 4 round trips", "limit plain", "/s")
     for name in ("accept", "job", "hot", "poll"):
         row(f"limit: pgbench, our statements of {name}", f"limit {name}", "/s")
+    row("limit: bare Celery, one worker, tasks that do nothing", "limit celery", "/s")
     for name in PEERS:
         to = (("the source design", "source accept"), ("stock", "stock accept"))
         row(f"{name}: accept", f"{name} accept", "/s", ("the plain limit", "limit plain"), *to)
@@ -210,7 +212,7 @@ def _print(table: Table) -> None:
         row(f"accept, {what}, slowest", f"accept {what} most", "ms")
     for name in PEERS:
         to = (("the source design", "source completed"), ("stock", "stock completed"))
-        row(f"{name}: completed", f"{name} completed", "/s", ("the limit", "limit job"), *to)
+        row(f"{name}: completed", f"{name} completed", "/s", ("bare Celery", "limit celery"), *to)
     for name in PEERS:
         to = (("the limit", "limit poll"), ("the source design", "source poll"))
         row(f"{name}: poll", f"{name} poll", "/s", *to, ("stock", "stock poll"))

@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import redis
 from django.contrib.auth import get_user_model
 from django.db import connection
 from psycopg import sql
+
+from benchmarks.stage import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +91,26 @@ def scripts(users: list[int]) -> dict[str, str]:
         "hot": f"{one}\n{accepting};",
         "poll": "\n".join(f"{text};" for text in _texts(poll, {})),
     }
+
+
+def celery(stage: Stage, *, tasks: int) -> float:
+    """Tasks a second that one worker of bare Celery gets through, which do nothing at all."""
+    from benchmarks.noop import QUEUE, noop  # noqa: PLC0415  # reads where the broker is
+
+    with redis.Redis.from_url(stage.broker.url) as broker:
+        for number in range(tasks):
+            noop.delay(str(number))
+        words = ["-A", "benchmarks.noop", "worker", "--pool", "threads", "--concurrency", "8"]
+        stage.python("noop", "-m", "celery", *words)
+        stage.says("noop", " ready.")
+        began_with = broker.llen(QUEUE)
+        took_s = wait_for(
+            lambda: not broker.llen(QUEUE) and not broker.hlen("unacked"),
+            what="tasks that do nothing",
+            within_s=120,
+        )
+    stage.stop("noop")
+    return float(began_with) / took_s
 
 
 def _texts(statements: list[Statement], swaps: dict[Any, str]) -> list[str]:

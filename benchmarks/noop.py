@@ -4,11 +4,17 @@ import os
 
 from celery import Celery
 
-app = Celery("noop", broker=os.environ["REDIS_URL"])
-app.conf.update(task_ignore_result=True, task_default_queue="noop", worker_prefetch_multiplier=1)
-app.conf.update(task_acks_late=True)
+QUEUE = "noop"
+
+app = Celery(QUEUE, broker=os.environ.get("REDIS_URL"))
+app.conf.update(
+    task_ignore_result=True,
+    task_default_queue=QUEUE,
+    worker_prefetch_multiplier=1,
+    task_acks_late=True,
+)
 
 
-@app.task(name="noop")
+@app.task(name=QUEUE)
 def noop(_job_id: str) -> None:
     """Nothing."""
