@@ -492,6 +492,7 @@ def test_a_sweep_of_fresh_jobs_moves_none(ada: Api):
         {"http_status": 200},
         {"claim_id": uuid4()},
         {"lease_expires_at": Now()},
+        {"claim_id": uuid4(), "lease_expires_at": Now()},
         {"status": "running"},
         {"error_code": "cancelled"},
         {"status": "failed", "http_status": 500, "finished_at": Now()},
