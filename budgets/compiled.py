@@ -72,9 +72,15 @@ class Text:
 class Statement:
     """A statement, written when it is first sent, and again when a setting in it has changed."""
 
-    def __init__(self, write: Callable[[], Text], *, of: Sequence[str] = ()) -> None:
-        """`write` makes the text; `of` names the settings that it reads."""
-        self._write, self._settings = write, of
+    def __init__(
+        self, write: Callable[[], Text], *, of: Sequence[str] = (), is_secret: bool = False
+    ) -> None:
+        """`write` makes the text; `of` names the settings that it reads.
+
+        `is_secret`: its values reach PostgreSQL apart from the text, which a server writes into
+        its log where a statement fails.
+        """
+        self._write, self._settings, self._is_secret = write, of, is_secret
         self._written: dict[tuple[Any, ...], Text] = {}
 
     def send(self, cursor: CursorWrapper, values: Mapping[str, Any]) -> None:
@@ -93,10 +99,22 @@ class Statement:
 
     def first(self, **values: Any) -> tuple[Any, ...] | None:
         """The first row that it gives, as the database's client reads it; None: none."""
-        with connection.cursor() as cursor:
+        with self._cursor() as cursor:
             self.send(cursor, values)
             row: tuple[Any, ...] | None = cursor.fetchone()
             return row
+
+    def _cursor(self) -> CursorWrapper:
+        if not self._is_secret or connection.vendor != "postgresql":
+            return connection.cursor()
+        from django.db.backends.postgresql.base import (  # noqa: PLC0415  # not where SQLite is
+            ServerBindingCursor,
+        )
+
+        connection.ensure_connection()
+        wrap = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
+        bare: Any = ServerBindingCursor(connection.connection)  # type: ignore[call-arg]  # psycopg's
+        return wrap(bare)
 
 
 class Reading(Statement):

@@ -129,6 +129,7 @@ def _take_in_two(user_id: int, *, tokens: int, **values: object) -> Envelope | N
 TAKE = Statement(
     lambda: reserving_with(_inserting() + " ON CONFLICT (user_id, idempotency_key) DO NOTHING"),
     of=("REDISPATCH_AFTER_S",),
+    is_secret=True,  # it fails where the budget refuses the job, and holds the prompt
 )
 INSERT = Reading(
     lambda: returning(_inserting(), ReportJob, ["day_utc"]),

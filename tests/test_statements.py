@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from django.db import connection, connections
+from django.test.utils import CaptureQueriesContext
 
 from reports import runner
 from tests.support.provider import Answer
@@ -62,6 +63,19 @@ def test_a_refusal_for_budget_undoes_its_insert_and_reads_why(ada: Api):
         assert statements == [AUTHENTICATION, *tried]
     else:
         assert statements == [AUTHENTICATION, *tried, why]
+
+
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite has no log")
+def test_a_statement_that_fails_holds_no_prompt_for_the_log_of_the_database(ada: Api):
+    give_budget(ada.user, daily_tokens=10, spent_tokens=10)
+
+    with CaptureQueriesContext(connection) as captured:
+        response = ada.post("nobody else's business")
+
+    assert response.status_code == 429
+    (failed,) = [query["sql"] for query in captured if "WITH job AS" in str(query["sql"])]
+    assert "$1" in str(failed)
+    assert "business" not in str(failed)
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "succeeded", "failed"])
