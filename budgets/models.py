@@ -1,4 +1,4 @@
-"""The budget row of a user and the two statements that move it: reserve, and settle or release."""
+"""The budget row of a user, what groups allow, and who changed it. `reserving` moves its tokens."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import Group
-from django.db import connections, models
-from django.db.models import Case, F, Max, OuterRef, Q, Subquery, Value, When
-from django.db.models.functions import Greatest
+from django.db import models
+from django.db.models import F, Max, OuterRef, Q, Subquery
+from django.db.models.functions import Least
+from django.db.models.lookups import GreaterThanOrEqual
 
 from budgets.envelope import Envelope, rfc3339
 from budgets.rows import Now, UtcToday
@@ -19,76 +20,9 @@ if TYPE_CHECKING:
 
 BIG = models.BigIntegerField()
 
-# One statement creates the first row of a user, starts a new day, or adds to the present one, so
-# that parallel first requests cannot pass each other. A day never goes back: a caller that still
-# believes in yesterday moves nothing.
-RESERVE = """
-WITH allowance (tokens) AS (
-    SELECT MAX(granted.daily_tokens)
-      FROM budgets_groupallowance AS granted
-      JOIN auth_user_groups AS member ON member.group_id = granted.group_id
-     WHERE member.user_id = %(user_id)s
-)
-INSERT INTO budgets_inferencebudget AS budget
-       (user_id, daily_tokens, is_own, spent_tokens, reserved_tokens, forgiven_tokens,
-        active_jobs, day_utc)
-SELECT %(user_id)s, %(cap)s, FALSE, %(tokens)s, %(tokens)s, 0, 1, %(day_utc)s
- WHERE %(tokens)s <= COALESCE((SELECT tokens FROM allowance), %(cap)s)
-    OR EXISTS (SELECT 1 FROM budgets_inferencebudget WHERE user_id = %(user_id)s)
-    ON CONFLICT (user_id) DO UPDATE
-   SET spent_tokens = excluded.spent_tokens
-         + CASE WHEN budget.day_utc = excluded.day_utc THEN budget.spent_tokens ELSE 0 END,
-       reserved_tokens = excluded.reserved_tokens
-         + CASE WHEN budget.day_utc = excluded.day_utc THEN budget.reserved_tokens ELSE 0 END,
-       forgiven_tokens =
-           CASE WHEN budget.day_utc = excluded.day_utc THEN budget.forgiven_tokens ELSE 0 END,
-       active_jobs = budget.active_jobs + 1,
-       day_utc = excluded.day_utc
- WHERE budget.day_utc <= excluded.day_utc
-   AND budget.active_jobs < %(max_active)s
-   AND excluded.spent_tokens
-       <= CASE WHEN budget.is_own THEN budget.daily_tokens
-               ELSE COALESCE((SELECT tokens FROM allowance), budget.daily_tokens) END
-        - CASE WHEN budget.day_utc = excluded.day_utc THEN budget.spent_tokens ELSE 0 END
-RETURNING CASE WHEN is_own THEN daily_tokens
-               ELSE COALESCE((SELECT tokens FROM allowance), daily_tokens) END,
-          spent_tokens
-"""
-
 
 class BudgetQuerySet(models.QuerySet["InferenceBudget"]):
     """Reads of budgets, and the statements that move one."""
-
-    def reserve(self, user_id: int, *, tokens: int, day_utc: date) -> Envelope | None:
-        """Take tokens and one active job from the user's day, in one statement.
-
-        None: it does not fit, the user has too many active jobs, or the row is a day further.
-        Nothing was written then.
-        """
-        values: dict[str, int | date] = {
-            "user_id": user_id,
-            "tokens": tokens,
-            "day_utc": day_utc,
-            "cap": settings.DAILY_TOKEN_CAP,
-            "max_active": settings.MAX_ACTIVE_JOBS_PER_USER,
-        }
-        with connections[self.db].cursor() as cursor:
-            cursor.execute(RESERVE, values)
-            row = cursor.fetchone()
-        if row is None:
-            return None
-        return Envelope(daily_tokens=row[0], spent_tokens=row[1], day_utc=day_utc)
-
-    def settle(self, user_id: int, *, day_utc: date, reserved: int, used: int) -> None:
-        """End one active job: put the tokens really used in the place of those reserved that day.
-
-        `used=0` releases, `used=reserved` keeps. Another day's count is never touched.
-        """
-        self.filter(user_id=user_id).update(
-            spent_tokens=_moved_on(day_utc, "spent_tokens", by=used - reserved),
-            reserved_tokens=_moved_on(day_utc, "reserved_tokens", by=-reserved),
-            active_jobs=Greatest(F("active_jobs") - 1, Value(0), output_field=BIG),
-        )
 
     def forgive(self, user_id: int) -> int | None:
         """Let today begin again: what was charged counts no more, what is reserved still does.
@@ -134,11 +68,6 @@ def unspent(user_id: int) -> Envelope:
     )
 
 
-def _moved_on(day_utc: date, tokens: str, *, by: int) -> Case:
-    moved = Greatest(F(tokens) + Value(by), Value(0), output_field=BIG)
-    return Case(When(day_utc=day_utc, then=moved), default=F(tokens), output_field=BIG)
-
-
 class InferenceBudget(models.Model):
     """One user's daily allowance of tokens and what is spent of it."""
 
@@ -174,18 +103,13 @@ class InferenceBudget(models.Model):
     class Meta:
         # Today's tokens of all users; a row changes its day once a day, and else stays in place.
         indexes: ClassVar = [models.Index("day_utc", name="inferencebudget_day_idx")]
+        # One for all four: PostgreSQL reads each anew for each row that is written.
         constraints: ClassVar = [
             models.CheckConstraint(
-                condition=Q(daily_tokens__gte=0), name="inferencebudget_daily_not_negative"
-            ),
-            models.CheckConstraint(
-                condition=Q(spent_tokens__gte=0), name="inferencebudget_spent_not_negative"
-            ),
-            models.CheckConstraint(
-                condition=Q(reserved_tokens__gte=0), name="inferencebudget_reserved_not_negative"
-            ),
-            models.CheckConstraint(
-                condition=Q(active_jobs__gte=0), name="inferencebudget_active_not_negative"
+                condition=GreaterThanOrEqual(
+                    Least("daily_tokens", "spent_tokens", "reserved_tokens", "active_jobs"), 0
+                ),
+                name="inferencebudget_not_negative",
             ),
         ]
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connection, connections, models, transaction
-from django.db.models import Expression, F, Func, Value, functions
+from django.db.models import Expression, F, Func, Subquery, Value, functions
 from django.db.models.functions import Cast
 from django.db.models.sql import UpdateQuery
 
@@ -47,13 +47,21 @@ class Now(functions.Now):
         return self.as_sql(compiler, connection, template=template, **extra)
 
 
+class CountUpTo(Subquery):
+    """How many rows a (sliced) subquery has."""
+
+    template = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
+    output_field = models.IntegerField()
+
+
 class Entry(Func):
     """A line of a log in JSON: the instant by the database's clock, a word and a detail."""
 
     output_field = models.JSONField()
 
-    def __init__(self, what: str, detail: str) -> None:
-        super().__init__(*(Cast(Value(text), models.TextField()) for text in (what, detail)))
+    def __init__(self, what: str, detail: str | Expression) -> None:
+        texts = (Value(text) if isinstance(text, str) else text for text in (what, detail))
+        super().__init__(*(Cast(text, models.TextField()) for text in texts))
 
     def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
         """A list of one line."""
@@ -73,7 +81,7 @@ class Noted(Func):
 
     output_field = models.JSONField()
 
-    def __init__(self, column: str, what: str, detail: str = "") -> None:
+    def __init__(self, column: str, what: str, detail: str | Expression = "") -> None:
         super().__init__(F(column), Entry(what, detail))
 
     def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
@@ -144,6 +152,6 @@ def update_returning(rows: QuerySet[Row], **values: object) -> list[Row]:
     sql, params = compiler.as_sql()
     columns = ", ".join(
         connections[rows.db].ops.quote_name(str(field.column))
-        for field in rows.model._meta.concrete_fields  # Django's documented model API
+        for field in rows.model._meta.concrete_fields
     )
     return list(rows.model._base_manager.raw(f"{sql} RETURNING {columns}", params).using(rows.db))  # noqa: SLF001

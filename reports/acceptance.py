@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import DataError, IntegrityError, connection, models, transaction
+from django.db.models.functions import Cast
 
+from budgets.compiled import Given, Reading, Statement, Text, given, insert, returning
 from budgets.envelope import Envelope, estimate_tokens, rfc3339
 from budgets.models import InferenceBudget, granted_to, unspent
+from budgets.reserving import reserve, reserving_values, reserving_with
 from budgets.rows import Now, UtcToday
-from reports import digests, dispatch, events
+from reports import digests, dispatch, events, ids
 from reports.errors import (
     BudgetExhausted,
     ExceedsDailyBudget,
@@ -33,10 +37,11 @@ if TYPE_CHECKING:
 # The day can turn between the insert and the reservation; a second try begins on the new day.
 TRIES = 3
 ACTIVE_JOBS_RETRY_S = 5
+DIVISION_BY_ZERO = "22012"  # of SQLSTATE
 
 
-class DayTurned(Exception):
-    """The budget row is already a day further than this job."""
+class Again(Exception):
+    """What stood in the way is gone: the day has turned, or a job has ended meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,57 +67,103 @@ def accept(user_id: int, *, key: str, prompt: str, wishes: Wishes = NO_WISHES) -
     """
     clash: IntegrityError | None = None
     began_ns = traces.now()
+    tokens, limit_s = reservation(prompt), wishes.expires_in_s
+    take = _take_at_once if connection.vendor == "postgresql" else _take_in_two
     for _ in range(TRIES):
+        job_id = ids.uuid7()
         try:
-            job, envelope = _insert_and_reserve(user_id, key=key, prompt=prompt, wishes=wishes)
-        except DayTurned:
+            envelope = take(
+                user_id,
+                tokens=tokens,
+                id=job_id,
+                idempotency_key=key,
+                prompt=prompt,
+                metadata=dict(wishes.metadata),
+                limit=None if limit_s is None else timedelta(seconds=limit_s),
+                again_of=wishes.again_of,
+            )
+        except Again:
             continue
         except IntegrityError as error:
+            clash, envelope = error, None
+        if envelope is None:
             replayed = _replay(user_id, key=key, prompt=prompt)
             if replayed is None:  # retention took the row meanwhile, or the clash was another
-                clash = error
                 continue
             events.accepted(replayed.job_id, is_new=False, began_ns=began_ns)
             return replayed
-        events.accepted(job.pk, is_new=True, began_ns=began_ns)
-        dispatch.publish_soon(job.pk)
-        return Accepted(job_id=job.pk, status=job.status, was_replayed=False, envelope=envelope)
+        events.accepted(job_id, is_new=True, began_ns=began_ns)
+        dispatch.publish_soon(job_id)
+        return Accepted(job_id=job_id, status=Status.QUEUED, was_replayed=False, envelope=envelope)
     # The budget row lies in the future: the database's clock was set back, and will catch up.
     raise clash or Unavailable
 
 
-def _insert_and_reserve(
-    user_id: int, *, key: str, prompt: str, wishes: Wishes
-) -> tuple[ReportJob, Envelope]:
-    tokens = reservation(prompt)
-    limit_s = wishes.expires_in_s
-    job = ReportJob(
-        user_id=user_id,
-        idempotency_key=key,
-        prompt=prompt,
+def _inserting() -> Text:
+    row = ReportJob(
         status=Status.QUEUED,
-        token_estimate=tokens,
         publish_again_at=Now() + timedelta(seconds=settings.REDISPATCH_AFTER_S),
-        metadata=dict(wishes.metadata),
-        expires_at=None if limit_s is None else Now() + timedelta(seconds=limit_s),
-        again_of=wishes.again_of,
+        # Without a limit of its own the sum is null.
+        expires_at=Now() + Cast(Given("limit", models.DurationField()), models.DurationField()),
     )
+    for name in ("id", "idempotency_key", "prompt", "token_estimate", "metadata", "again_of"):
+        setattr(row, name, given(ReportJob, name))
+    vars(row)["user_id"] = Given("user_id", models.BigIntegerField())
+    return insert(row)
+
+
+def _take_at_once(user_id: int, *, tokens: int, **values: object) -> Envelope | None:
+    """Insert and reserve, both or none, in one statement. None: the key is taken."""
+    # An error would also end a transaction that the caller has begun.
+    is_inner = connection.in_atomic_block
+    try:
+        with transaction.atomic() if is_inner else nullcontext():
+            row = TAKE.first(**values, token_estimate=tokens, **reserving_values(user_id, tokens))
+    except DataError as error:
+        if getattr(error.__cause__, "sqlstate", "") != DIVISION_BY_ZERO:
+            raise
+        _refuse(user_id, tokens=tokens)
+    if row is None:
+        return None
+    return Envelope(day_utc=row[0], daily_tokens=row[1], spent_tokens=row[2])
+
+
+def _take_in_two(user_id: int, *, tokens: int, **values: object) -> Envelope | None:
+    """The same for a database that cannot write two tables with one statement.
+
+    Raises IntegrityError when the key is taken.
+    """
     with transaction.atomic(durable=True):
-        # The unique constraint decides a race: a look-up before it could only be out of date.
-        job.save(force_insert=True)
-        envelope = InferenceBudget.objects.reserve(user_id, tokens=tokens, day_utc=job.day_utc)
+        (day_utc,) = INSERT.first(**values, user_id=user_id, token_estimate=tokens) or ()
+        envelope = reserve(user_id, tokens=tokens, day_utc=day_utc)
         if envelope is None:
-            why_not = _why_not(user_id, tokens=tokens, job=job)
-            if isinstance(why_not, Refusal):
-                events.refused(why_not)
-            raise why_not
-    return job, envelope
+            _refuse(user_id, tokens=tokens)
+    return envelope
 
 
-def _why_not(user_id: int, *, tokens: int, job: ReportJob) -> Exception:
+# The unique constraint decides a race: a look-up before it could only be out of date.
+TAKE = Statement(
+    lambda: reserving_with(_inserting() + " ON CONFLICT (user_id, idempotency_key) DO NOTHING"),
+    of=("REDISPATCH_AFTER_S",),
+    is_secret=True,  # it fails where the budget refuses the job, and holds the prompt
+)
+INSERT = Reading(
+    lambda: returning(_inserting(), ReportJob, ["day_utc"]),
+    of=("REDISPATCH_AFTER_S",),
+)
+
+
+def _refuse(user_id: int, *, tokens: int) -> NoReturn:
+    why_not = _why_not(user_id, tokens=tokens)
+    if isinstance(why_not, Refusal):
+        events.refused(why_not)
+    raise why_not
+
+
+def _why_not(user_id: int, *, tokens: int) -> Exception:
     row = InferenceBudget.objects.filter(user_id=user_id).with_allowance().first()
-    if row is not None and row.day_utc > job.day_utc:
-        return DayTurned()
+    if row is not None and row.day_utc > vars(row)["today"]:
+        return Again()
     envelope = unspent(user_id) if row is None else row.envelope()
     asked = {
         "requested_tokens": tokens,
@@ -134,6 +185,8 @@ def _why_not(user_id: int, *, tokens: int, job: ReportJob) -> Exception:
             members={"retry": "tomorrow", "violated-policies": ["daily-tokens"], **asked},
             headers={**envelope.headers(), "Retry-After": str(envelope.seconds_left())},
         )
+    if row is None or row.active_jobs < settings.MAX_ACTIVE_JOBS_PER_USER:
+        return Again()
     return TooManyActiveJobs(
         f"You have {settings.MAX_ACTIVE_JOBS_PER_USER} jobs queued or running, which is the limit. "
         "Send this again when one of them has ended.",

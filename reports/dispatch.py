@@ -11,6 +11,7 @@ import logging
 import queue
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from celery import current_app
@@ -18,9 +19,9 @@ from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
 from reports import events
-from reports.ids import uuid7
 from reports.logs import log_without_values
-from telemetry import context, traces
+from reports.messages import JOBS_QUEUE, Pattern
+from telemetry import traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 
     from kombu import Connection
 
-RUN_TASK = "reports.run"
 SWEEP_TASK = "reports.sweep"
-JOBS_QUEUE = "jobs"
 UPKEEP_QUEUE = "upkeep"
 SEEN_KEY = "reports.worker-seen"
 SEEN_FOR_S = 60
@@ -47,6 +46,7 @@ BROKER_LIMITS = {
     "interval_max": 0,
 }
 WAITING_IDS = 10_000
+MOST_AT_ONCE = 100
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 FLUSH_S = 1.0
@@ -61,6 +61,7 @@ class Publisher:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._connection: Connection | None = None
+        self._pattern: Pattern | None = None
         self._waiting: queue.Queue[UUID] = queue.Queue(WAITING_IDS)
         self._thread: threading.Thread | None = None
         self._was_reached = True
@@ -68,21 +69,21 @@ class Publisher:
     def publish(self, job_id: UUID) -> bool:
         """Publish now, within about a second. False: the broker did not take it."""
 
-        def send(_channel: Any) -> bool:
-            current_app.send_task(
-                RUN_TASK,
-                args=[str(job_id)],
-                task_id=str(uuid7()),  # tells the worker when it was published
-                queue=JOBS_QUEUE,
-                connection=self._connection,
-                retry=False,
-                ignore_result=True,
-            )
+        return self.publish_all([job_id])
+
+    def publish_all(self, job_ids: list[UUID]) -> bool:
+        """The same for several, with one command. False: the broker took none of them."""
+
+        def send(channel: Any) -> bool:
+            if self._pattern is None:
+                self._pattern = Pattern(channel)
+            channel.client.lpush(JOBS_QUEUE, *map(self._pattern.of, job_ids))
             return True
 
         began_ns = traces.now()
         was_taken = self._ask(send) or False
-        events.published(job_id, was_taken=was_taken, began_ns=began_ns)
+        for job_id in job_ids:
+            events.published(job_id, was_taken=was_taken, began_ns=began_ns)
         return was_taken
 
     def pulse(self, queue_name: str) -> bool:
@@ -138,17 +139,20 @@ class Publisher:
 
     def _run(self) -> None:
         while True:
-            job_id = self._waiting.get()
+            job_ids = [self._waiting.get()]
+            with suppress(queue.Empty):
+                while len(job_ids) < MOST_AT_ONCE:
+                    job_ids.append(self._waiting.get_nowait())
             try:
-                with context.at_work_for(job=job_id):
-                    self._publish_at_last(job_id)
+                self._publish_at_last(job_ids)
             except Exception as error:  # noqa: BLE001  # the edge: the next id must leave
-                log_without_values(error, f"job {job_id} left to the sweep")
-            self._waiting.task_done()
+                log_without_values(error, f"{len(job_ids)} jobs left to the sweep")
+            for _ in job_ids:
+                self._waiting.task_done()
 
-    def _publish_at_last(self, job_id: UUID) -> None:
+    def _publish_at_last(self, job_ids: list[UUID]) -> None:
         pause_s = FIRST_PAUSE_S
-        while not self.publish(job_id):
+        while not self.publish_all(job_ids):
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 

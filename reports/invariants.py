@@ -83,7 +83,7 @@ def _duplicates() -> Iterator[Fault]:
 
 def _misclaimed() -> Iterator[Fault]:
     """A claimed row that waits again would be called again; an outcome takes a claim."""
-    put_back = Q(status=Status.QUEUED) & (Q(claim_id__isnull=False) | Q(started_at__isnull=False))
+    put_back = Q(status=Status.QUEUED, started_at__isnull=False)  # a CHECK knows of the claim
     called = Q(status__in=[Status.RUNNING, Status.SUCCEEDED]) | (
         Q(status=Status.FAILED) & ~Q(error_code__in=UNCLAIMED)
     )

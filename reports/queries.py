@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.apps import apps
 from django.conf import settings
 from django.db import models
-from django.db.models import Case, OuterRef, Q, Subquery, When
+from django.db.models import Case, OuterRef, Q, When
 
-from budgets.rows import Now, database_now
+from budgets.compiled import Given, Reading, Text, select
+from budgets.rows import CountUpTo, Now, database_now
 from reports import ids
 from reports.errors import NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import date
 
     from django.db.models.expressions import CombinedExpression
@@ -41,13 +44,6 @@ TERMINAL = (Status.SUCCEEDED, Status.FAILED)
 def queue_limit() -> CombinedExpression:
     """A job accepted before this instant has waited too long."""
     return Now() - timedelta(seconds=settings.QUEUE_TTL_S)
-
-
-class CountUpTo(Subquery):
-    """How many rows a (sliced) subquery has."""
-
-    template = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
-    output_field = models.IntegerField()
 
 
 class JobQuerySet(models.QuerySet["ReportJob"]):
@@ -112,13 +108,9 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
 
     def with_jobs_ahead(self) -> JobQuerySet:
         """Read together with `jobs_ahead`."""
-        older = (
-            self.model.objects.queued()
-            .filter(created_at__lt=OuterRef("created_at"))
-            .order_by()
-            .values("created_at")[:COUNTED_AHEAD]
-        )
-        ahead = Case(When(status=Status.QUEUED, then=CountUpTo(older)), default=None)
+        older = self.model.objects.queued().filter(created_at__lt=OuterRef("created_at"))
+        counted = older.order_by().values("created_at")[:COUNTED_AHEAD]
+        ahead = Case(When(status=Status.QUEUED, then=CountUpTo(counted)), default=None)
         return self.annotate(counted_ahead=ahead)
 
     def access(self, user_id: int, job_id: str) -> ReportJob:
@@ -127,7 +119,23 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
         Raises NotFound for an unknown id, a malformed one and somebody else's job alike.
         """
         if CANONICAL_UUID.fullmatch(job_id):
-            job = self.owned_by(user_id).with_jobs_ahead().filter(pk=UUID(job_id)).first()
-            if job is not None:
+            row = ACCESSED.first(user_id=user_id, job_id=UUID(job_id))
+            if row is not None:
+                job = self.model.from_db(self.db, _columns(), row[:-1])
+                vars(job)["counted_ahead"] = row[-1]
                 return job
         raise NotFound
+
+
+def _columns() -> list[str]:
+    return [field.attname for field in apps.get_model("reports.ReportJob")._meta.concrete_fields]
+
+
+def _accessed() -> tuple[Text, Sequence[Any]]:
+    mine = apps.get_model("reports.ReportJob").objects.filter(
+        user_id=Given("user_id", models.BigIntegerField()), pk=Given("job_id", models.UUIDField())
+    )
+    return select(mine.with_jobs_ahead().values_list(*_columns(), "counted_ahead"))
+
+
+ACCESSED = Reading(_accessed)

@@ -6,7 +6,7 @@ from uuid import UUID
 from celery import current_app, shared_task
 from celery.exceptions import Reject
 
-from reports import dispatch, ids, inflight, runner, sweep as sweeping, upkeep
+from reports import dispatch, ids, inflight, messages, runner, sweep as sweeping, upkeep
 
 current_app.steps["worker"].update(
     {upkeep.Sweeper, upkeep.Bookkeeper, upkeep.Watcher, upkeep.Pulse, upkeep.Reporter}
@@ -14,7 +14,7 @@ current_app.steps["worker"].update(
 current_app.steps["consumer"].add(upkeep.UpkeepConsumer)
 
 
-@shared_task(name=dispatch.RUN_TASK, bind=True)
+@shared_task(name=messages.RUN_TASK, bind=True)
 def run(self: Any, job_id: str) -> None:
     """Run one job; a worker that is shutting down hands it back to the queue."""
     if inflight.is_closed():

@@ -12,17 +12,18 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 
+from budgets.compiled import Statement
 from budgets.envelope import estimate_tokens, rfc3339
-from budgets.models import InferenceBudget
-from budgets.rows import ByKey, Noted, Now, update_returning
+from budgets.reserving import SETTLE, settling_values
+from budgets.rows import ByKey, Noted, Now
 from reports import digests, events
 from reports.endings import ENDINGS, UNANSWERED, Settlement
 from reports.errors import ErrorCode, JobActive, JobFinished
 from reports.models import TERMINAL, ReportJob, Status
+from reports.statements import CLAIM, CLAIMED, SUCCEED, ending
 from reports.timeline import What
 
 if TYPE_CHECKING:
@@ -68,20 +69,13 @@ def claim(job_id: UUID, *, published_at: datetime | None = None) -> Claim | None
 
     `published_at` is what the message says of itself, for the timeline.
     """
-    lease = timedelta(seconds=settings.INFERENCE_TIMEOUT_S + settings.LEASE_GRACE_S)
-    rows = update_returning(
-        ReportJob.objects.claimable().filter(pk=job_id),
-        status=Status.RUNNING,
-        claim_id=uuid4(),
-        attempts=F("attempts") + 1,
-        started_at=Now(),
-        updated_at=Now(),
-        lease_expires_at=Now() + lease,
-        timeline=Noted("timeline", What.CLAIMED, rfc3339(published_at) if published_at else ""),
-    )
-    if rows:
-        events.claimed(rows[0])
-    return Claim.of(rows[0]) if rows else None
+    published = rfc3339(published_at) if published_at else ""
+    row = CLAIM.first(job_id=job_id, claim_id=uuid4(), told=published)
+    if row is None:
+        return None
+    job = ReportJob.from_db(None, CLAIMED, row)
+    events.claimed(job)
+    return Claim.of(job)
 
 
 def succeed(held: Claim, completion: Completion) -> bool:
@@ -95,10 +89,10 @@ def succeed(held: Claim, completion: Completion) -> bool:
     else:
         used = usage.prompt_tokens + usage.completion_tokens
     moved = _end(
-        _fenced(held),
+        SUCCEED,
         Settlement.charging(held, used),
-        status=Status.SUCCEEDED,
-        http_status=200,
+        job_id=held.job_id,
+        claim_id=held.claim_id,
         result_text=completion.text,
         finish_reason=completion.finish_reason[:64],
         prompt_tokens=usage.prompt_tokens if usage else None,
@@ -115,16 +109,10 @@ def fail(held: Claim, failure: Failure) -> bool:
 
     False: the lease was lost or the job cancelled; nothing was written.
     """
-    return _end(
-        _fenced(held),
-        Settlement.releasing(held),
-        status=Status.FAILED,
-        http_status=failure.http_status,
-        error_code=failure.code,
-        error_detail=failure.detail[:500],
-        # An answer other than 200 is clear: who refuses a call does not bill it.
-        is_unclear=failure.retry_after_s is None and failure.code in UNANSWERED,
-    )
+    # An answer other than 200 is clear: who refuses a call does not bill it.
+    is_unclear = failure.retry_after_s is None and failure.code in UNANSWERED
+    told = (failure.http_status, failure.detail[:500], is_unclear)
+    return _end_failed(_fenced(held), Settlement.releasing(held), failure.code, told=told)
 
 
 def postpone(held: Claim, *, wait_s: float) -> bool:
@@ -256,41 +244,54 @@ def _fenced(held: Claim) -> JobQuerySet:
 
 
 def _end_failed(
-    rows: JobQuerySet, settlement: Settlement, code: ErrorCode, *, by: str = ""
+    rows: JobQuerySet,
+    settlement: Settlement,
+    code: ErrorCode,
+    *,
+    by: str = "",
+    told: tuple[int, str, bool] | None = None,
 ) -> bool:
-    http_status, detail = ENDINGS[code]
-    return _end(
-        rows,
-        settlement,
-        by=by,
-        status=Status.FAILED,
-        http_status=http_status,
-        error_code=code,
-        error_detail=detail,
-        is_unclear=code in UNANSWERED,
+    """`told`: HTTP status, detail and whether it is unclear, where they do not follow from it."""
+    http_status, detail, is_unclear = told or (*ENDINGS[code], code in UNANSWERED)
+    failing = Statement(
+        lambda: ending(
+            rows,
+            What.CANCELLED if by else What.FAILED,
+            status=Status.FAILED,
+            http_status=http_status,
+            error_code=code,
+            error_detail=detail,
+            is_unclear=is_unclear,
+        )
     )
+    return _end(failing, settlement, code=code, by=by, is_unclear=is_unclear)
 
 
-def _end(rows: JobQuerySet, settlement: Settlement, *, by: str = "", **values: object) -> bool:
-    code = values.get("error_code")
-    what = What.SUCCEEDED if code is None else What.CANCELLED if by else What.FAILED
+def _end(
+    statement: Statement,
+    settlement: Settlement,
+    *,
+    code: ErrorCode | None = None,
+    by: str = "",
+    is_unclear: bool = False,
+    **values: object,
+) -> bool:
     charged = f"{settlement.used} of {settlement.reserved} reserved tokens charged"
     why = f"by {by}, " if by else "" if code is None else f"{code}, "
-    with transaction.atomic(durable=True):
-        moved = rows.update(
-            **values,
-            settled_tokens=settlement.used,
-            finished_at=Now(),
-            updated_at=Now(),
-            timeline=Noted("timeline", what, why + charged),
-        )
-        if moved:
-            InferenceBudget.objects.settle(
-                settlement.user_id,
-                day_utc=settlement.day_utc,
-                reserved=settlement.reserved,
-                used=settlement.used,
-            )
+    values |= {"settled_tokens": settlement.used, "told": why + charged}
+    settled = settling_values(
+        settlement.user_id,
+        day_utc=settlement.day_utc,
+        reserved=settlement.reserved,
+        used=settlement.used,
+    )
+    if connection.vendor == "postgresql":
+        (moved,) = statement.first(**values, **settled) or (0,)
+    else:
+        with transaction.atomic(durable=True):
+            moved = statement.execute(**values)
+            if moved:
+                SETTLE.execute(**settled)
     if moved:
-        events.ended(settlement.job_id, code, is_unclear=bool(values.get("is_unclear")))
+        events.ended(settlement.job_id, code, is_unclear=is_unclear)
     return bool(moved)

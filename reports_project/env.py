@@ -7,6 +7,7 @@ import os
 import re
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 TRUE = frozenset({"1", "true", "yes", "on"})
@@ -97,20 +98,12 @@ def boolean(name: str, *, default: bool) -> bool:
     value = text(name).lower()
     if not value:
         return default
-    if value not in TRUE | FALSE:
-        raise BadVariable(name, "must be one of 1/true/yes/on or 0/false/no/off")
-    return value in TRUE
+    return _truth(name, value)
 
 
 def integer(name: str, default: int, *, low: int, high: int) -> int:
     """A whole number from low to high; unset means the default, empty is an error."""
-    raw = text(name, str(default))
-    if not (raw.isascii() and raw.removeprefix("-").isdigit() and len(raw) <= 19):
-        raise BadVariable(name, f"must be a whole number from {low} to {high}")
-    value = int(raw)
-    if not low <= value <= high:
-        raise BadVariable(name, f"must be from {low} to {high}, not {value}")
-    return value
+    return _whole(name, text(name, str(default)), low=low, high=high)
 
 
 def seconds(name: str, default: float, *, low: float, high: float) -> float:
@@ -186,8 +179,13 @@ def redis_url(name: str) -> str:
     return value.replace("valkey", "redis", 1) if value.startswith("valkey") else value
 
 
-def database(name: str, *, fallback: Path) -> dict[str, object]:
-    """Django's settings for a postgres:// or sqlite:/// URL; unset is SQLite at the fallback."""
+def database(name: str, *, fallback: Path) -> dict[str, Any]:
+    """Django's settings for a postgres:// or sqlite:/// URL; unset is SQLite at the fallback.
+
+    What follows the `?` goes to PostgreSQL's client, except `pool_max`, which is for the settings,
+    and two words for Django: `server_side_binding`, and `prepare_threshold`, whose `none` says that
+    a pooler gives each transaction another connection.
+    """
     value = text(name)
     if not value:
         return _sqlite(str(fallback))
@@ -204,6 +202,7 @@ def database(name: str, *, fallback: Path) -> dict[str, object]:
         raise BadVariable(
             name, "must look like postgres://user:password@host:5432/name or sqlite:///path"
         )
+    options = _query_options(name, parts.query)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.removeprefix("/")),
@@ -211,11 +210,13 @@ def database(name: str, *, fallback: Path) -> dict[str, object]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": unquote(parts.hostname or ""),
         "PORT": str(port or ""),
-        "OPTIONS": _query_options(name, parts.query),
+        "OPTIONS": options,
+        # A cursor that outlives its transaction is lost behind such a pooler.
+        "DISABLE_SERVER_SIDE_CURSORS": options.get("prepare_threshold", "") is None,
     }
 
 
-def _sqlite(name: str) -> dict[str, object]:
+def _sqlite(name: str) -> dict[str, Any]:
     path = Path(name)
     is_file = name != ":memory:" and not name.startswith("file:")
     if is_file and path.parent.is_dir() and not path.exists():
@@ -226,8 +227,41 @@ def _sqlite(name: str) -> dict[str, object]:
 def _query_options(name: str, query: str) -> dict[str, object]:
     options: dict[str, object] = {}
     for pair in filter(None, query.split("&")):
-        key, separator, value = pair.partition("=")
+        key, separator, value = (unquote(part) for part in pair.partition("="))
         if not separator:
             raise BadVariable(name, "has a query part that is no key=value")
-        options[unquote(key)] = unquote(value)
+        options[key] = _option(name, key, value)
     return options
+
+
+def _option(name: str, key: str, value: str) -> object:
+    match key, value.lower():
+        case "prepare_threshold", "none":
+            return None
+        case "prepare_threshold", count:
+            return _whole(name, count, low=0, high=1_000_000, what="none or ", part=key)
+        case "pool_max", count:
+            return _whole(name, count, low=1, high=1000, part=key)
+        case "server_side_binding", word:
+            return _truth(name, word, part=key)
+        case _:
+            return value
+
+
+def _truth(name: str, value: str, *, part: str = "") -> bool:
+    if value not in TRUE | FALSE:
+        problem = "must be one of 1/true/yes/on or 0/false/no/off"
+        raise BadVariable(name, f"{part} {problem}".lstrip())
+    return value in TRUE
+
+
+def _whole(name: str, value: str, *, low: int, high: int, what: str = "", part: str = "") -> int:
+    is_whole = value.isascii() and value.removeprefix("-").isdigit() and len(value) <= 19
+    if not is_whole:
+        problem = f"must be {what}a whole number from {low} to {high}"
+        raise BadVariable(name, f"{part} {problem}".lstrip())
+    number = int(value)
+    if not low <= number <= high:
+        problem = f"must be {what}from {low} to {high}, not {number}"
+        raise BadVariable(name, f"{part} {problem}".lstrip())
+    return number

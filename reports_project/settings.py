@@ -147,12 +147,14 @@ if not env.text("DATABASE_URL"):
 DATABASES = {"default": env.database("DATABASE_URL", fallback=VAR_DIR / "reports.sqlite3")}
 IS_POSTGRESQL = DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql"
 if IS_POSTGRESQL:
+    from_url = DATABASES["default"]["OPTIONS"]
+    most = from_url.pop("pool_max", 10)
     DATABASES["default"]["OPTIONS"] = {
         "connect_timeout": 3,
         # Few connections serve many worker threads, since none is held while the provider thinks.
         # The short reconnect_timeout keeps the pool's back-off from outliving a database restart.
-        "pool": {"min_size": 1, "max_size": 10, "timeout": 3, "reconnect_timeout": 2},
-        **DATABASES["default"]["OPTIONS"],  # type: ignore[dict-item]
+        "pool": {"min_size": 1, "max_size": most, "timeout": 3, "reconnect_timeout": 2},
+        **from_url,
     }
 else:
     DATABASES["default"]["OPTIONS"] = {

@@ -426,6 +426,65 @@ def test_a_database_url_is_read_whole():
     assert database["OPTIONS"]["sslmode"] == "require"
 
 
+def of_database(query: str) -> dict[str, Any]:
+    """Django's settings for a PostgreSQL with these words behind its URL."""
+    found = settings_of(DATABASE_URL=f"postgres://reports@db.example/reports?{query}")
+    database: dict[str, Any] = found["DATABASES"]["default"]
+    return database
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "value"),
+    [
+        ("prepare_threshold=none", "prepare_threshold", None),
+        ("prepare_threshold=NONE", "prepare_threshold", None),
+        ("prepare_threshold=0", "prepare_threshold", 0),
+        ("sslmode=require&prepare_threshold=5", "prepare_threshold", 5),
+        ("server_side_binding=1", "server_side_binding", True),
+        ("server_side_binding=Off", "server_side_binding", False),
+    ],
+)
+def test_a_database_url_says_how_statements_are_sent(query: str, name: str, value: object):
+    options = of_database(query)["OPTIONS"]
+
+    assert (type(options[name]), options[name]) == (type(value), value)
+
+
+def test_a_database_url_says_how_many_connections_a_process_holds_at_most():
+    assert of_database("")["OPTIONS"]["pool"]["max_size"] == 10
+    many = of_database("pool_max=50")["OPTIONS"]
+
+    assert many["pool"]["max_size"] == 50
+    assert "pool_max" not in many  # which PostgreSQL's client does not know
+
+
+@pytest.mark.parametrize(
+    ("query", "is_by_transaction"),
+    [("", False), ("prepare_threshold=5", False), ("prepare_threshold=none", True)],
+)
+def test_behind_a_pooler_by_transaction_no_cursor_outlives_its_own(
+    query: str, *, is_by_transaction: bool
+):
+    assert of_database(query)["DISABLE_SERVER_SIDE_CURSORS"] is is_by_transaction
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("prepare_threshold=", "must be none or a whole number from 0 to 1000000"),
+        ("prepare_threshold=never", "must be none or a whole number from 0 to 1000000"),
+        ("prepare_threshold=-1", "must be none or from 0 to 1000000, not -1"),
+        ("server_side_binding=maybe", "must be one of 1/true/yes/on or 0/false/no/off"),
+        ("pool_max=", "must be a whole number from 1 to 1000"),
+        ("pool_max=0", "must be from 1 to 1000, not 0"),
+    ],
+)
+def test_a_bad_word_in_a_database_url_is_told_by_its_own_name(query: str, problem: str):
+    line = complaint(DATABASE_URL=f"postgres://user:CANARY@host/name?{query}")
+
+    assert line == f"DATABASE_URL: {query.partition('=')[0]} {problem}"
+
+
 @pytest.mark.parametrize(
     "value", ["http://host", "host:6379", "redis://:CANARY@host:99999/0", "redis://:CANARY@[x/0"]
 )

@@ -100,10 +100,8 @@ def test_two_rows_of_one_key(ada):
             editor.alter_unique_together(ReportJob, [], unique)
 
 
-@pytest.mark.parametrize("column", ["claim_id", "started_at"])
-def test_a_claimed_row_that_waits_again(honest, column):
-    held = {"claim_id": honest["queued"].pk, "lease_expires_at": Now()}
-    _set(honest["queued"], **(held if column == "claim_id" else {"started_at": Now()}))
+def test_a_started_row_that_waits_again(honest):
+    _set(honest["queued"], started_at=Now())
 
     assert _faults() == [
         ("one call a row", _row(honest["queued"]), "no claim", "queued with one"),

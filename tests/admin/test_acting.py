@@ -11,7 +11,7 @@ from django.contrib.admin.models import LogEntry
 from django.utils import timezone
 
 from budgets import asking
-from reports import dispatch, operating, timeline
+from reports import dispatch, messages, operating, timeline
 from reports.models import ReportJob
 from tests.admin.conftest import staff
 from tests.admin.paths import JOBS, page_of
@@ -103,7 +103,7 @@ def test_an_operator_publishes_again_what_waits(operator: Client, ada: Api, brok
     response = ask(operator, "publish_again", queued, waiting, running)
 
     assert "1 published again; 2 not" in html.read(response).words
-    assert broker.llen(dispatch.JOBS_QUEUE) == 1
+    assert broker.llen(messages.JOBS_QUEUE) == 1
     assert row(queued)["republished"] == 1
     assert row(waiting)["republished"] == 0
     assert entries() == [(str(queued.pk), "Published again.")]

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from budgets.models import InferenceBudget
-from reports import dispatch, invariants, sweep, tasks
+from reports import invariants, messages, sweep, tasks
 from reports.errors import ErrorCode
 from reports.models import TERMINAL, ReportJob
 
@@ -65,9 +65,9 @@ def _messages() -> list[UUID]:
     """Take every job id that the broker holds, from where Celery's worker would take it."""
     found = []
     with redis.Redis.from_url(settings.REDIS_URL) as broker:
-        while (message := broker.rpop(dispatch.JOBS_QUEUE)) is not None:
+        while (message := broker.rpop(messages.JOBS_QUEUE)) is not None:
             envelope = json.loads(message)
-            assert envelope["headers"]["task"] == dispatch.RUN_TASK
+            assert envelope["headers"]["task"] == messages.RUN_TASK
             (job_id,), options, _ = json.loads(base64.b64decode(envelope["body"]))
             assert options == {}
             found.append(UUID(job_id))

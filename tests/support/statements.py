@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TABLE = re.compile(r'(?:INTO|FROM|UPDATE)\s+"?(\w+)"?')
+WRITES = re.compile(r'(INSERT|(?<!DO )UPDATE)\s+(?:INTO\s+)?"?(\w+)"?')
 INNER = re.compile(r"\([^()]*\)")
 CONTROL = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
 
@@ -32,9 +33,8 @@ def _words(sql: str) -> str:
         return verb
     if "set_config(" in sql:  # PostgreSQL's SET LOCAL, with a value
         return "SET"
-    if verb == "WITH":
-        sql = sql[sql.index("INSERT") :]
-        verb = "INSERT"
+    if verb == "WITH":  # several writes, or one that asks something first
+        return " + ".join(f"{verb} {table}" for verb, table in WRITES.findall(sql))
     table = TABLE.search(_without_parentheses(sql))
     if table and table[1] == "subquery":  # Django's name for what it counts or sums from
         table = TABLE.search(sql)

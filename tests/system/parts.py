@@ -80,6 +80,11 @@ def ready(address: str) -> tuple[int, dict[str, str]]:
     return answer.status_code, {line["part"]: line["status"] for line in lines}
 
 
+def not_ready(address: str) -> dict[str, str]:
+    """What /readyz says once it is 503; for a second it may repeat what it said before."""
+    return until(lambda: ready(address), lambda seen: seen[0] == 503, within_s=SOON_S)[1]
+
+
 def queued(api: Api, how_many: int = 1, *, is_published: bool = True) -> list[ReportJob]:
     """Jobs that wait, with their messages on the broker or lost."""
     jobs = [

@@ -9,7 +9,7 @@ import pytest
 import requests
 from django.conf import settings
 
-from reports import dispatch
+from reports import dispatch, messages
 from reports.models import ReportJob
 from tests.support.provider import Answer
 from tests.support.rows import budget
@@ -40,7 +40,7 @@ def running(shared: Processes) -> str:
 def until_drained(broker: redis.Redis) -> None:
     """No message waits, and none is being worked on."""
     until(
-        lambda: (broker.llen(dispatch.JOBS_QUEUE), broker.hlen("unacked")),
+        lambda: (broker.llen(messages.JOBS_QUEUE), broker.hlen("unacked")),
         lambda seen: seen == (0, 0),
         within_s=SOON_S,
     )
@@ -53,7 +53,7 @@ def test_a_duplicate_key_does_not_double_spend(
 
     answers = [caller.post("hello", key="twice") for _ in range(2)]
     [job] = ReportJob.objects.all()
-    until(lambda: broker.llen(dispatch.JOBS_QUEUE), lambda length: length == 1)
+    until(lambda: broker.llen(messages.JOBS_QUEUE), lambda length: length == 1)
 
     assert [answer.status_code for answer in answers] == [202, 202]
     assert [answer.json() for answer in answers] == [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reports", "0004_operators"),
+        ("reports", "0006_one_check"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
