@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
@@ -128,6 +129,7 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
         raise NotFound
 
 
+@cache
 def _columns() -> list[str]:
     return [field.attname for field in ReportJob._meta.concrete_fields]
 
