@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import get_user_model
@@ -74,6 +75,7 @@ class TokenManager(AuthTokenManager.from_queryset(TokenQuerySet)):  # type: igno
         return found
 
 
+@cache
 def _columns() -> tuple[list[str], list[str]]:
     """Of a token and of its user, by the names that a model's constructor takes them."""
     token, user = Token._meta, get_user_model()._meta

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import sys
 import time
 import urllib.request
@@ -79,7 +78,7 @@ class Stage:
     def listens(self, name: str, port: int) -> None:
         """Return once a process takes connections."""
         children.wait_until(
-            lambda: _accepts(port), child=self.started[name], name=name, within_s=READY_S
+            lambda: children.accepts(port), child=self.started[name], name=name, within_s=READY_S
         )
 
     def says(self, name: str, words: str) -> None:
@@ -154,11 +153,3 @@ def threads(child: subprocess.Popen[bytes]) -> int:
     """Threads of a process and what it started."""
     process = psutil.Process(child.pid)
     return sum(one.num_threads() for one in [process, *process.children(recursive=True)])
-
-
-def _accepts(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True

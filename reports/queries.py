@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -127,6 +128,7 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
         raise NotFound
 
 
+@cache
 def _columns() -> list[str]:
     return [field.attname for field in apps.get_model("reports.ReportJob")._meta.concrete_fields]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -54,6 +55,15 @@ def wait_until(
         if time.monotonic() > deadline:
             raise StartFailed(f"{name} was not ready within {within_s:g} seconds")
         time.sleep(POLL_S)
+
+
+def accepts(port: int) -> bool:
+    """Whether somebody takes connections on a port of this machine."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def stop(child: subprocess.Popen[bytes], *, by: signal.Signals, within_s: float) -> None:

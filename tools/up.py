@@ -155,7 +155,7 @@ def _provider(supervisor: Supervisor, environment: dict[str, str]) -> str:
     command = [sys.executable, "manage.py", "rehearsal_provider", "--port", port]
     supervisor.start("provider", command, environment)
     environment["INFERENCE_URL"] = f"http://127.0.0.1:{port}/complete"
-    supervisor.wait(lambda: _accepts(int(port)), within_s=30)
+    supervisor.wait(lambda: children.accepts(int(port)), within_s=30)
     return "the rehearsal provider, no model: set INFERENCE_URL, or try MODEL=local make up"
 
 
@@ -175,14 +175,6 @@ def _start_model(supervisor: Supervisor, environment: dict[str, str], port: str)
 def _procfile() -> dict[str, str]:
     lines = (ROOT / "Procfile").read_text().splitlines()
     return {name: command.strip() for name, _, command in (line.partition(":") for line in lines)}
-
-
-def _accepts(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def _is_ok(url: str) -> bool:
