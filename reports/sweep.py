@@ -83,7 +83,7 @@ def _republish() -> int:
     # Rows whose lease ran out meanwhile are the next pass's: it must not wait for thousands here.
     give_up_at = time.monotonic() + settings.SWEEP_INTERVAL_S
     for job in due:
-        if time.monotonic() > give_up_at:
+        if published and time.monotonic() > give_up_at:
             break
         again_after_s = min(
             settings.REDISPATCH_AFTER_S * 2.0 ** (job.republished + 1),

@@ -206,7 +206,7 @@ def test_a_lost_message_among_a_backlog_that_stands_still_is_published_in_the_en
 def test_a_pass_publishes_for_one_interval_at_most(
     transactional_db: None, broker: redis.Redis, ada: Api, settings: Settings
 ):
-    settings.SWEEP_INTERVAL_S = 0.05
+    settings.SWEEP_INTERVAL_S = 0.01
     queued(ada, 150, is_published=False)
     began = time.monotonic()
 
