@@ -16,15 +16,17 @@ from django.db import InterfaceError, OperationalError
 
 from reports.logs import log_without_values
 from reports.models import Status
-from streams import frames, marks, rows
-from streams.marks import Mark
+from streams import rows
+from streams.ours import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterator
     from concurrent.futures import Executor
     from uuid import UUID
 
+    from streams.dialects import AnyDialect, AnyState
     from streams.rights import Right
+    from streams.rows import Topic
     from streams.views import Opening
 
     Texts = Callable[[Collection[UUID]], Awaitable[dict[UUID, str]]]
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 GATHER_S = 0.005
 
 TEXT_GATHER_S = 0.1
+DIALECTS: tuple[AnyDialect, ...] = (OURS,)
 
 logger = logging.getLogger(__name__)
 
@@ -42,39 +45,51 @@ async def _no_texts(_: Collection[UUID]) -> dict[UUID, str]:
 
 
 class Watched:
-    """One job that somebody watches, its last state, and what there is of its text."""
+    """One job that somebody watches in one dialect, its last state, what there is of its text."""
 
-    __slots__ = ("event", "state", "streams", "text")
+    __slots__ = ("state", "streams", "word", "written")
 
-    def __init__(self, state: str) -> None:
-        self.state = state
-        self.event = b""  # of that state; empty while nobody who watches lacks it
-        self.text = ""
+    def __init__(self, word: str) -> None:
+        self.word = word
+        self.state: AnyState | None = None  # that of the word, once it was read
+        self.written = ""
         self.streams: set[Stream] = set()
 
     @property
-    def is_running(self) -> bool:
-        """Whether its text may be growing."""
-        return self.state.endswith(Status.RUNNING)
+    def text(self) -> str:
+        """What there is of it while it may be growing."""
+        return self.written if self.word.endswith(Status.RUNNING) else ""
+
+    def move(self, state: AnyState) -> None:
+        """Tell everybody of a state; a text belongs to one and never grows on in another."""
+        if state.word != self.word:
+            self.written = ""
+        self.word, self.state = state.word, state
+        for stream in self.streams:
+            stream.tell(is_last=state.is_last)
+
+    def grow(self, text: str) -> None:
+        """Tell everybody that there is more of the text."""
+        self.written = text
+        for stream in self.streams:
+            stream.tell()
 
 
 class Stream:
     """One client's place: what it has seen, and whether there is more.
 
-    A slow reader misses nothing but states that had passed by the time it read on: what waits for
-    it is one state, never a line of them.
+    What waits for a slow reader is one state, never a line of them.
     """
 
-    __slots__ = ("_has_left", "_job", "_news", "_offset", "_seen", "is_over", "job_id", "right")
+    __slots__ = ("_has_left", "_job", "_news", "_seen", "is_over", "right", "topic")
 
     def __init__(self, opening: Opening, job: Watched) -> None:
-        self.job_id = opening.job_id
+        self.topic = opening.topic
         self.right = opening.right
         self.is_over = False
         self._has_left = False
         self._job = job
-        self._seen = opening.seen.state
-        self._offset = opening.seen.offset
+        self._seen = opening.seen
         self._news = asyncio.Event()
 
     def tell(self, *, is_last: bool = False) -> None:
@@ -98,22 +113,12 @@ class Stream:
 
     def take(self) -> Iterator[bytes]:
         """What the client lacks."""
-        if self._has_left:
+        state, (_, dialect) = self._job.state, self.topic
+        if self._has_left or state is None:
             return
-        job = self._job
-        # Another client may have made us read a state that is older than what this one was told.
-        if (
-            job.event
-            and self._seen != job.state
-            and marks.since(job.state) >= marks.since(self._seen)
-        ):
-            self._seen, self._offset = job.state, 0
-            yield job.event
-        # A text belongs to a state, so that it never begins anew within one.
-        if job.is_running and self._seen == job.state and len(job.text) > self._offset:
-            begin, self._offset = self._offset, len(job.text)
-            mark = Mark(job.state, self._offset)
-            yield frames.text(mark, offset=begin, part=job.text[begin:])
+        for seen, piece in dialect.lacking(self._seen, state, self._job.text):
+            self._seen = seen
+            yield piece
 
 
 class Hub:
@@ -125,8 +130,8 @@ class Hub:
         self._reader = reader
         self._follow = follow
         self._texts = texts
-        self._jobs: dict[UUID, Watched] = {}
-        self._hinted: set[UUID] = set()
+        self._jobs: dict[Topic, Watched] = {}
+        self._hinted: set[Topic] = set()
         self._wake = asyncio.Event()
         self._grown: set[UUID] = set()
         self._has_grown = asyncio.Event()
@@ -135,31 +140,31 @@ class Hub:
         self.emptied = asyncio.Event()  # closed, and everybody has left
 
     @property
-    def jobs(self) -> Collection[UUID]:
+    def jobs(self) -> set[UUID]:
         """The jobs that somebody watches."""
-        return self._jobs.keys()
+        return {job_id for job_id, _ in self._jobs}
 
     def join(self, opening: Opening) -> Stream:
         """A place for a client that has seen the job's state of just now."""
-        job = self._jobs.get(opening.job_id)
+        job = self._jobs.get(opening.topic)
         if job is None:
-            job = self._jobs[opening.job_id] = Watched(opening.seen.state)
+            job = self._jobs[opening.topic] = Watched(opening.word)
             self._follow()
             # A hint that came since the client's state was read has found nobody.
             self.hint(opening.job_id)
         stream = Stream(opening, job)
         job.streams.add(stream)
         stream.tell(is_last=self._is_closing)
-        if job.state != opening.seen.state:
+        if job.word != opening.word:
             self.hint(opening.job_id)
         return stream
 
     def leave(self, stream: Stream) -> None:
         """Give the place back."""
-        job = self._jobs[stream.job_id]
+        job = self._jobs[stream.topic]
         job.streams.discard(stream)
         if not job.streams:
-            del self._jobs[stream.job_id]
+            del self._jobs[stream.topic]
             self._follow()
         self._note_emptied()
 
@@ -178,16 +183,20 @@ class Hub:
 
     def hint(self, job_id: UUID) -> None:
         """A job may have changed."""
-        if job_id in self._jobs:
-            self._hinted.add(job_id)
+        if topics := self._topics(job_id):
+            self._hinted.update(topics)
             self._wake.set()
             self.hint_at_text(job_id)
 
     def hint_at_text(self, job_id: UUID) -> None:
         """There may be more of a job's text."""
-        if job_id in self._jobs:
+        if self._topics(job_id):
             self._grown.add(job_id)
             self._has_grown.set()
+
+    def _topics(self, job_id: UUID) -> list[Topic]:
+        """In which dialects somebody watches a job."""
+        return [topic for dialect in DIALECTS if (topic := (job_id, dialect)) in self._jobs]
 
     async def read_texts(self) -> None:
         """Read the texts that were hinted at, until it closes; all that are due at once."""
@@ -195,12 +204,10 @@ class Hub:
         while not self._is_closing:
             await self._has_grown.wait()
             self._has_grown.clear()
-            grown, self._grown = self._grown & self._jobs.keys(), set()
+            grown, self._grown = self._grown & self.jobs, set()
             for job_id, text in (await self._texts(grown)).items():
-                if job := self._jobs.get(job_id):
-                    job.text = text
-                    for stream in job.streams:
-                        stream.tell()
+                for topic in self._topics(job_id):
+                    self._jobs[topic].grow(text)
             await asyncio.sleep(TEXT_GATHER_S)
 
     async def run(self) -> None:
@@ -223,12 +230,12 @@ class Hub:
             else:
                 self._say(None)
 
-    async def _read(self, hinted: Collection[UUID], *, everything: bool) -> None:
+    async def _read(self, hinted: Collection[Topic], *, everything: bool) -> None:
         loop = asyncio.get_running_loop()
         if hinted:
             self.spread(await loop.run_in_executor(self._reader, rows.states, hinted))
         if everything and self._jobs:
-            known = {job_id: job.state for job_id, job in self._jobs.items()}
+            known = {topic: job.word for topic, job in self._jobs.items()}
             watchers = {stream.right for job in self._jobs.values() for stream in job.streams}
             changed = rows.changed
             found, lost = await loop.run_in_executor(self._reader, changed, known, watchers)
@@ -237,18 +244,15 @@ class Hub:
 
     def spread(self, found: rows.States) -> None:
         """Tell everybody who does not know it yet."""
-        for job_id, now in found.items():
-            job = self._jobs.get(job_id)  # all may have left meanwhile
+        for topic, now in found.items():
+            job = self._jobs.get(topic)  # all may have left meanwhile
             if job is None:
                 continue
             if now is None:
                 for stream in job.streams:
                     stream.tell(is_last=True)
-            elif now.word != job.state or not job.event:
-                job.state, job.event = now.word, now.event
-                job.text = ""
-                for stream in job.streams:
-                    stream.tell(is_last=now.is_last)
+            elif now.word != job.word or job.state is None:
+                job.move(now)
 
     def _turn_away(self, lost: Collection[Right]) -> None:
         for job in self._jobs.values():

@@ -16,6 +16,8 @@ from reports.errors import Erased
 from reports.models import ReportJob
 from reports.parsing import JSON, Negotiation
 from streams import crowd, frames, marks, rights
+from streams.dialects import State
+from streams.ours import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from rest_framework.renderers import BaseRenderer
     from rest_framework.request import Request
 
-    from streams.marks import Mark
+    from streams.dialects import AnyDialect
     from streams.rights import Right
 
 # In the environ: None where somebody can keep a stream open, who is told of it here.
@@ -41,7 +43,14 @@ class Opening:
 
     job_id: UUID
     right: Right
-    seen: Mark
+    dialect: AnyDialect
+    word: str  # for the state that the job had just now
+    seen: object  # in that dialect
+
+    @property
+    def topic(self) -> tuple[UUID, AnyDialect]:
+        """What it watches."""
+        return self.job_id, self.dialect
 
 
 class Streaming(Negotiation):
@@ -75,15 +84,28 @@ class EventsView(APIView):
         if job.is_erased:
             raise Erased
         seen = marks.read(request.headers.get("Last-Event-ID"))
-        is_known = seen.state == marks.state_of(job)
-        if is_known and job.is_terminal:
+        if seen.state != marks.state_of(job):
+            seen = marks.Mark()
+        elif job.is_terminal:
             return HttpResponse(status=204, headers=HEADERS)
-        first = frames.RETRY if is_known else frames.RETRY + frames.status(job)
-        if OPENING in request.META and request.method == "GET" and not job.is_terminal:
-            self._keep_open(request, job, seen if is_known else marks.Mark(marks.state_of(job)))
-        return HttpResponse(first, content_type=frames.CONTENT_TYPE, headers=HEADERS)
+        return begin(request, job, OURS, seen, before=frames.RETRY)
 
-    def _keep_open(self, request: Request, job: ReportJob, seen: Mark) -> None:
+
+def begin(
+    request: Request, job: ReportJob, dialect: AnyDialect, seen: object, *, before: bytes = b""
+) -> HttpResponse:
+    """What a client lacks now; where it can be kept open, the stream of a job that has not ended.
+
+    Raises TooManyStreams, or Unavailable when this process is full.
+    """
+    state = State(marks.state_of(job), dialect.say(job), job.is_terminal)
+    pieces = [before]
+    for has_seen, piece in dialect.lacking(seen, state, ""):
+        seen = has_seen
+        pieces.append(piece)
+    if OPENING in request.META and request.method == "GET" and not job.is_terminal:
         right = rights.of(request)
         crowd.enter(right.user_id)
-        request.META[OPENING] = Opening(job.pk, right, seen)
+        request.META[OPENING] = Opening(job.pk, right, dialect, state.word, seen)
+    content = b"".join(pieces)
+    return HttpResponse(content, content_type=frames.CONTENT_TYPE, headers=HEADERS)

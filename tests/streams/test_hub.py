@@ -10,16 +10,18 @@ from uuid import UUID, uuid4
 import pytest
 
 from streams import application, marks
+from streams.dialects import State
 from streams.hub import Hub
 from streams.marks import Mark
+from streams.ours import OURS
 from streams.rights import Right
-from streams.rows import State
 from streams.views import Opening
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 JOB = UUID("01a228b8-68a8-7ae5-bc7f-a66f5088f81b")
+TOPIC = (JOB, OURS)
 QUEUED, RUNNING, SUCCEEDED = (
     State(f"{at}-{status}", f"<{status}>".encode(), status == "succeeded")
     for at, status in enumerate(("queued", "running", "succeeded"))
@@ -31,9 +33,9 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-def seen(state: State, *, user_id: int = 1) -> Opening:
+def seen(state: State[bytes], *, user_id: int = 1) -> Opening:
     """Of a client that was told this state."""
-    return Opening(JOB, Right(user_id, token_id=user_id), Mark(state.word))
+    return Opening(JOB, Right(user_id, token_id=user_id), OURS, state.word, Mark(state.word))
 
 
 def hub() -> Hub:
@@ -46,7 +48,7 @@ def test_all_who_watch_are_told_of_a_new_state_once():
         ours = hub()
         one, other = ours.join(seen(QUEUED)), ours.join(seen(QUEUED))
         for _ in range(2):
-            ours.spread({JOB: RUNNING})
+            ours.spread({TOPIC: RUNNING})
 
         assert [list(one.take()), list(one.take())] == [[b"<running>"], []]
         assert list(other.take()) == [b"<running>"]
@@ -59,8 +61,8 @@ def test_a_slow_reader_finds_the_last_state_and_no_line_of_them():
     async def story() -> None:
         ours = hub()
         slow = ours.join(seen(QUEUED))
-        ours.spread({JOB: RUNNING})
-        ours.spread({JOB: SUCCEEDED})
+        ours.spread({TOPIC: RUNNING})
+        ours.spread({TOPIC: SUCCEEDED})
 
         assert list(slow.take()) == [b"<succeeded>"]
         assert slow.is_over
@@ -73,10 +75,10 @@ def test_who_was_told_a_later_state_than_we_know_is_not_taken_back():
         ours = hub()
         early = ours.join(seen(QUEUED))
         late = ours.join(seen(RUNNING))
-        ours.spread({JOB: QUEUED})
+        ours.spread({TOPIC: QUEUED})
         assert (list(early.take()), list(late.take())) == ([], [])
 
-        ours.spread({JOB: RUNNING})
+        ours.spread({TOPIC: RUNNING})
         assert (list(early.take()), list(late.take())) == ([b"<running>"], [])
 
     run(story())
@@ -87,7 +89,7 @@ def test_who_was_told_an_earlier_state_than_we_know_is_told_the_later_one():
         ours = hub()
         ours.join(seen(RUNNING))
         late = ours.join(seen(QUEUED))
-        ours.spread({JOB: RUNNING})
+        ours.spread({TOPIC: RUNNING})
 
         assert list(late.take()) == [b"<running>"]
 
@@ -98,7 +100,7 @@ def test_a_job_that_is_gone_or_closing_ends_its_streams_and_the_hub_forgets_them
     async def story() -> None:
         ours = hub()
         one = ours.join(seen(RUNNING))
-        ours.spread({JOB: None, uuid4(): None})
+        ours.spread({TOPIC: None, (uuid4(), OURS): None})
         assert one.is_over
         ours.leave(one)
         assert not ours.jobs
@@ -122,7 +124,7 @@ def test_a_quiet_stream_is_kept_alive_by_comments(monkeypatch: pytest.MonkeyPatc
         async def send(message: Any) -> None:
             sent.append(message["body"])
             if len(sent) == 3:
-                ours.spread({JOB: SUCCEEDED})
+                ours.spread({TOPIC: SUCCEEDED})
 
         await application.write(stream, send)
 
@@ -137,7 +139,7 @@ def test_a_reader_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch):
     async def story() -> None:
         ours = hub()
         stream = ours.join(seen(QUEUED))
-        ours.spread({JOB: RUNNING})
+        ours.spread({TOPIC: RUNNING})
 
         async def send(_: Any) -> None:
             await asyncio.Event().wait()
