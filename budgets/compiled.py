@@ -189,4 +189,6 @@ def _filled(param: Any, values: Mapping[str, Any]) -> Any:
     if not isinstance(param, Slot):
         return param
     value = values[param.name]
-    return value if param.field is None else param.field.get_db_prep_value(value, connection)
+    if value is None or param.field is None:  # of JSON, None would else be its null and not SQL's
+        return value
+    return param.field.get_db_prep_value(value, connection)

@@ -32,11 +32,17 @@ from telemetry import traces
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from reports.conversation import Conversation
     from reports.wishes import Wishes
 
 # The day can turn between the insert and the reservation; a second try begins on the new day.
 TRIES = 3
 ACTIVE_JOBS_RETRY_S = 5
+# The columns that a request fills as it is; the database makes the others.
+GIVEN = (
+    *("id", "idempotency_key", "prompt", "token_estimate"),
+    *("metadata", "again_of", "openai_request"),
+)
 DIVISION_BY_ZERO = "22012"  # of SQLSTATE
 
 
@@ -54,20 +60,25 @@ class Accepted:
     envelope: Envelope
 
 
-def reservation(prompt: str) -> int:
-    """Tokens that a job with this prompt reserves: its estimate and the output limit."""
-    return estimate_tokens(prompt) + settings.INFERENCE_MAX_OUTPUT_TOKENS
+def reservation(prompt: str, conversation: Conversation | None = None) -> int:
+    """Tokens that such a job reserves: its estimate and the output limit."""
+    limit: int = settings.INFERENCE_MAX_OUTPUT_TOKENS
+    if conversation is None:
+        return estimate_tokens(prompt) + limit
+    wished = conversation.max_output_tokens
+    return estimate_tokens(conversation.text) + (limit if wished is None else wished)
 
 
 def accept(user_id: int, *, key: str, prompt: str, wishes: Wishes = NO_WISHES) -> Accepted:
     """Take a prompt as work: one row, one reservation, one message; or find the key's job.
 
-    A replay is one by key and prompt alone: the wishes of the first stand. Raises KeyReused,
-    ExceedsDailyBudget, BudgetExhausted or TooManyActiveJobs, and leaves nothing.
+    A replay is one by key and prompt, or messages: the other wishes of the first stand. Raises
+    KeyReused, ExceedsDailyBudget, BudgetExhausted or TooManyActiveJobs, and leaves nothing.
     """
     clash: IntegrityError | None = None
     began_ns = traces.now()
-    tokens, limit_s = reservation(prompt), wishes.expires_in_s
+    asked, limit_s = wishes.conversation, wishes.expires_in_s
+    tokens = reservation(prompt, asked)
     take = _take_at_once if connection.vendor == "postgresql" else _take_in_two
     for _ in range(TRIES):
         job_id = ids.uuid7()
@@ -81,13 +92,14 @@ def accept(user_id: int, *, key: str, prompt: str, wishes: Wishes = NO_WISHES) -
                 metadata=dict(wishes.metadata),
                 limit=None if limit_s is None else timedelta(seconds=limit_s),
                 again_of=wishes.again_of,
+                openai_request=None if asked is None else asked.kept(),
             )
         except Again:
             continue
         except IntegrityError as error:
             clash, envelope = error, None
         if envelope is None:
-            replayed = _replay(user_id, key=key, prompt=prompt)
+            replayed = _replay(user_id, key=key, prompt=prompt, asked=asked)
             if replayed is None:  # retention took the row meanwhile, or the clash was another
                 continue
             events.accepted(replayed.job_id, is_new=False, began_ns=began_ns)
@@ -106,7 +118,7 @@ def _inserting() -> Text:
         # Without a limit of its own the sum is null.
         expires_at=Now() + Cast(Given("limit", models.DurationField()), models.DurationField()),
     )
-    for name in ("id", "idempotency_key", "prompt", "token_estimate", "metadata", "again_of"):
+    for name in GIVEN:
         setattr(row, name, given(ReportJob, name))
     vars(row)["user_id"] = Given("user_id", models.BigIntegerField())
     return insert(row)
@@ -195,7 +207,7 @@ def _why_not(user_id: int, *, tokens: int) -> Exception:
     )
 
 
-def _replay(user_id: int, *, key: str, prompt: str) -> Accepted | None:
+def _replay(user_id: int, *, key: str, prompt: str, asked: Conversation | None) -> Accepted | None:
     """The job that has this key; None: the clash was about something else. Raises KeyReused."""
     job = (
         ReportJob.objects.owned_by(user_id)
@@ -206,8 +218,11 @@ def _replay(user_id: int, *, key: str, prompt: str) -> Accepted | None:
     )
     if job is None:
         return None
-    same = digests.matches(job.prompt_digest, prompt) if job.is_erased else job.prompt == prompt
-    if not same:
+    identity = prompt if asked is None else asked.identity
+    is_same = (
+        digests.matches(job.prompt_digest, identity) if job.is_erased else job.identity == identity
+    )
+    if not is_same:
         raise KeyReused(members={"job_id": str(job.pk)})
     budget = getattr(job.user, "inference_budget", None)  # an operator may have deleted the row
     read = vars(job)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from reports.operating import Act
 
-TEXTS = ("prompt", "result_text", "metadata")
+TEXTS = ("prompt", "result_text", "metadata", "openai_request")
 # Filters of the list. Any other look-up could guess at a prompt, or read the whole table.
 LOOKUPS = frozenset({"status__exact", "error_code__exact", DayFilter.parameter_name})
 

@@ -98,7 +98,9 @@ class ReportListView(APIView):
                 moment = validate_instant(request.query_params[name], name=name)
                 jobs = jobs.filter(**{lookup: moment})
         pages = HistoryPagination()
-        page = pages.paginate_queryset(jobs.defer("prompt", "result_text"), request, view=self)
+        page = pages.paginate_queryset(
+            jobs.defer("prompt", "result_text", "openai_request"), request, view=self
+        )
         response = pages.get_paginated_response([serializers.summary(job) for job in page or ()])
         response["Cache-Control"] = PRIVATE["Cache-Control"]
         return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from budgets.envelope import estimate_tokens
 from reports.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ ENDINGS = {
     ),
 }
 
+# A quarter of the estimate, for prompts long enough that the estimate means something.
+FAR_BELOW = 4
+LEAST_COMPARED = 256
 # Endings after which nobody knows whether the model answered, and so whether somebody bills it.
 UNANSWERED = frozenset(
     {
@@ -65,3 +69,9 @@ class Settlement:
         """Put this in the reservation's place."""
         job_id: UUID = getattr(job, "job_id", None) or cast("ReportJob", job).pk
         return cls(job_id, job.user_id, job.day_utc, reserved=job.token_estimate, used=used)
+
+
+def is_far_below(prompt_tokens: int, text: str) -> bool:
+    """Whether a server counted so little that it must have cut the prompt, as some do silently."""
+    estimate = estimate_tokens(text)
+    return estimate >= LEAST_COMPARED and prompt_tokens * FAR_BELOW < estimate

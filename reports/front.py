@@ -152,7 +152,7 @@ def _history(request: PageRequest) -> dict[str, object]:
     if before:
         rows = _older_than(access(request.user.pk, before), rows)
     rows = rows.order_by("-created_at", "-pk").annotate(excerpt=Left("prompt", EXCERPT))
-    page = list(rows.defer("prompt", "result_text")[: PAGE_SIZE + 1])
+    page = list(rows.defer("prompt", "result_text", "openai_request")[: PAGE_SIZE + 1])
     return {
         "jobs": page[:PAGE_SIZE],
         "status": status,

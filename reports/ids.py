@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 
+RESPONSE = re.compile(r"resp_([0-9a-f]{32})")
 ONE_DAY = timedelta(days=1)
 # Ids carry the clock of the host that made them, days the database's.
 CLOCKS_APART = timedelta(hours=1)
@@ -37,6 +39,17 @@ def made_at(some_id: str) -> datetime | None:
     if parsed.version != 7:
         return None
     return datetime.fromtimestamp((parsed.int >> 80) / 1000, UTC)
+
+
+def response_id(job_id: UUID) -> str:
+    """What OpenAI's clients know a job by."""
+    return f"resp_{job_id.hex}"
+
+
+def job_of_response(some_id: str) -> UUID | None:
+    """The job of such an id. None: it is none of ours."""
+    found = RESPONSE.fullmatch(some_id)
+    return UUID(found[1]) if found else None
 
 
 def _at(milliseconds: int, rest: int) -> UUID:

@@ -18,7 +18,9 @@ from django.db.models import (
     Case,
     Count,
     Exists,
+    Expression,
     F,
+    Func,
     Max,
     OuterRef,
     Q,
@@ -26,6 +28,7 @@ from django.db.models import (
     Value,
     When,
 )
+from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Abs, Cast, Coalesce, Greatest, Length
 
 from budgets.rows import Now
@@ -213,12 +216,15 @@ def _charge(*, unreported: Case | F) -> Case:
 
 def _estimated() -> Case:
     """The charge where the provider reported none, as far as the texts are still there."""
-    texts = _estimate("prompt") + _estimate("result_text")
+    # Of what was asked in messages the prompt is a part.
+    asked = Cast(KeyTextTransform("characters", "openai_request"), BIG)
+    said = _estimate(Coalesce(asked, Length("prompt"), output_field=BIG))
+    texts = said + _estimate(Length("result_text"))
     return Case(When(erased_at=None, then=texts), default=F("settled_tokens"), output_field=BIG)
 
 
-def _estimate(text: str) -> Greatest:
-    return Greatest(Value(1), Cast(Length(text) / 4, BIG), output_field=BIG)
+def _estimate(characters: Expression | Func) -> Greatest:
+    return Greatest(Value(1), Cast(characters / 4, BIG), output_field=BIG)
 
 
 def _is_whole(day: str) -> Q:

@@ -10,6 +10,7 @@ from django.db.models import F, Q, Value
 
 from budgets.rows import Now, UtcToday
 from reports import ids
+from reports.conversation import Conversation
 from reports.errors import ErrorCode
 from reports.queries import CANONICAL_UUID, COUNTED_AHEAD, TERMINAL, JobQuerySet, Status
 
@@ -112,6 +113,11 @@ class ReportJob(models.Model):
         null=True, help_text="The job that this one repeats; it may be deleted since."
     )
 
+    openai_request = models.JSONField(
+        null=True,
+        help_text="What was asked at /v1/responses, {} once erased; null: not asked there.",
+    )
+
     objects = JobQuerySet.as_manager()
 
     class Meta:
@@ -173,6 +179,17 @@ class ReportJob(models.Model):
         """Older queued jobs, counted to 1000 at most; None unless queued and read with them."""
         count: int | None = vars(self).get("counted_ahead")
         return count
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """What was asked in messages. None: a prompt, or its texts are gone."""
+        return Conversation.of(self.openai_request)
+
+    @property
+    def identity(self) -> str:
+        """What tells its request from another under the same key, while its texts are there."""
+        asked = self.conversation
+        return self.prompt if asked is None else asked.identity
 
     @property
     def is_terminal(self) -> bool:

@@ -27,6 +27,7 @@ SHORT_S = 0.25
 # SQLite has one writer at a time, and who waits for a turn only looks for it now and then.
 CALM_ON_SQLITE = 5
 PART_OF_INTERVAL = 0.3  # for each of the two
+DIGESTED = ("prompt", "openai_request")
 
 
 def erase_old() -> int:
@@ -49,7 +50,7 @@ def delete_old() -> int:
 def erase_some(rows: JobQuerySet, *, most: int) -> int:
     """Erase the texts of the oldest of these terminal jobs, `most` of them; of how many."""
     with transaction.atomic():
-        return transitions.erase_all(_taken(rows.only("prompt").order_by("finished_at"), most))
+        return transitions.erase_all(_taken(rows.only(*DIGESTED).order_by("finished_at"), most))
 
 
 def delete_some(rows: JobQuerySet, *, most: int) -> int:

@@ -96,7 +96,12 @@ def _ask(held: Claim, lease_ends_at: float) -> Completion | Failure:
         partial.following(held.job_id, growing, ends_at=lease_ends_at),
     ):
         outcome = provider.complete(
-            held.prompt, job_id=str(held.job_id), config=config(), call=call, growing=growing
+            held.prompt,
+            asked=held.conversation,
+            job_id=str(held.job_id),
+            config=config(),
+            call=call,
+            growing=growing,
         )
     events.called(held.job_id, outcome, took_s=time.monotonic() - began, began_ns=began_ns)
     return outcome

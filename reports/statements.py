@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import connection, models
-from django.db.models import F
+from django.db.models import Case, F, Value, When
 
 from budgets.compiled import Given, Reading, Statement, Text, given, returning, update
 from budgets.reserving import settling
@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 
     from reports.models import JobQuerySet
 
+# What is left of a request in messages: that it was one.
+NOTHING_OF_IT = Case(
+    When(openai_request__isnull=False, then=Value({}, models.JSONField())), default=None
+)
 JOB_ID = Given("job_id", models.UUIDField())
 CLAIM_ID = Given("claim_id", models.UUIDField())
 TOLD = Given("told", models.TextField())  # the detail of a line in the timeline
 # What a worker needs of a row, and what is told of its claim; in the order of the model's fields.
 CLAIMED = [
     *("id", "user_id", "prompt", "token_estimate", "day_utc"),
-    *("attempts", "claim_id", "created_at", "started_at"),
+    *("attempts", "claim_id", "created_at", "started_at", "openai_request"),
 ]
 
 

@@ -20,21 +20,18 @@ from budgets.envelope import estimate_tokens, rfc3339
 from budgets.reserving import SETTLE, settling_values
 from budgets.rows import ByKey, Noted, Now
 from reports import digests, events
-from reports.endings import ENDINGS, UNANSWERED, Settlement
+from reports.endings import ENDINGS, UNANSWERED, Settlement, is_far_below
 from reports.errors import ErrorCode, JobActive, JobFinished
 from reports.models import TERMINAL, ReportJob, Status
-from reports.statements import CLAIM, CLAIMED, SUCCEED, ending
+from reports.statements import CLAIM, CLAIMED, NOTHING_OF_IT, SUCCEED, ending
 from reports.timeline import What
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reports.conversation import Conversation
     from reports.models import JobQuerySet
     from reports.provider import Completion, Failure
-
-# A quarter of the estimate, for prompts long enough that the estimate means something.
-FAR_BELOW = 4
-LEAST_COMPARED = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +45,7 @@ class Claim:
     day_utc: date
     attempts: int
     prompt: str = field(repr=False)
+    conversation: Conversation | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, job: ReportJob) -> Claim:
@@ -61,7 +59,13 @@ class Claim:
             day_utc=job.day_utc,
             attempts=job.attempts,
             prompt=job.prompt,
+            conversation=job.conversation,
         )
+
+    @property
+    def text(self) -> str:
+        """All that is sent to the model, in order."""
+        return self.prompt if self.conversation is None else self.conversation.text
 
 
 def claim(job_id: UUID, *, published_at: datetime | None = None) -> Claim | None:
@@ -85,7 +89,7 @@ def succeed(held: Claim, completion: Completion) -> bool:
     """
     usage = completion.usage
     if usage is None:
-        used = estimate_tokens(held.prompt) + estimate_tokens(completion.text)
+        used = estimate_tokens(held.text) + estimate_tokens(completion.text)
     else:
         used = usage.prompt_tokens + usage.completion_tokens
     moved = _end(
@@ -97,7 +101,7 @@ def succeed(held: Claim, completion: Completion) -> bool:
         finish_reason=completion.finish_reason[:64],
         prompt_tokens=usage.prompt_tokens if usage else None,
         completion_tokens=usage.completion_tokens if usage else None,
-        is_prompt_cut=usage is not None and _is_far_below(usage.prompt_tokens, held.prompt),
+        is_prompt_cut=usage is not None and is_far_below(usage.prompt_tokens, held.text),
     )
     if moved and usage and used > held.token_estimate:
         events.overspent(held.job_id, used=used, reserved=held.token_estimate)
@@ -218,25 +222,20 @@ def erase_all(jobs: Sequence[ReportJob]) -> int:
 
 def _erase(jobs: Sequence[ReportJob]) -> int:
     rows = ReportJob.objects.terminal().filter(pk__in=[job.pk for job in jobs], erased_at=None)
-    texts = {job.pk: digests.of(job.prompt) for job in jobs}
+    texts = {job.pk: digests.of(job.identity) for job in jobs}
     moved = rows.update(
         prompt="",
         prompt_digest=ByKey(ReportJob._meta.pk, texts),
         result_text="",
         error_detail="",
         metadata={},
+        openai_request=NOTHING_OF_IT,
         erased_at=Now(),
         updated_at=Now(),
     )
     if moved == len(jobs):
         transaction.on_commit(lambda: events.erased(jobs))
     return moved
-
-
-def _is_far_below(prompt_tokens: int, prompt: str) -> bool:
-    """Whether a server counted so little that it must have cut the prompt, as some do silently."""
-    estimate = estimate_tokens(prompt)
-    return estimate >= LEAST_COMPARED and prompt_tokens * FAR_BELOW < estimate
 
 
 def _fenced(held: Claim) -> JobQuerySet:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
+    from reports.conversation import Conversation
     from reports.models import ReportJob
 
 MOST_PAIRS = 16
@@ -34,6 +35,7 @@ class Wishes:
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
     expires_in_s: int | None = None
     again_of: UUID | None = None
+    conversation: Conversation | None = field(default=None, repr=False)
 
     @classmethod
     def again(cls, job: ReportJob) -> Wishes:
@@ -41,7 +43,12 @@ class Wishes:
         limit_s = None
         if job.expires_at is not None:
             limit_s = max(1, round((job.expires_at - job.created_at).total_seconds()))
-        return cls(metadata=job.metadata, expires_in_s=limit_s, again_of=job.pk)
+        return cls(
+            metadata=job.metadata,
+            expires_in_s=limit_s,
+            again_of=job.pk,
+            conversation=job.conversation,
+        )
 
 
 NO_WISHES = Wishes()

@@ -23,6 +23,7 @@ PACKAGES = (
     "operations",
     "reports",
     "reports_project",
+    "responses",
     "streams",
     "telemetry",
     "webhooks",

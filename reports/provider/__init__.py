@@ -1,6 +1,7 @@
 """The seam to the one provider: a prompt goes in, a Completion or a Failure comes out.
 
-It imports neither Django nor any other room but the errors, and raises for our own faults only.
+It imports neither Django nor any other room but errors and values, and raises for our own faults
+only.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+from reports.conversation import USER, Conversation, Message
 from reports.errors import ErrorCode
 from reports.provider import retry_after, transport, wording
 from reports.provider.calls import Call
@@ -33,17 +35,20 @@ def complete(
     config: ProviderConfig,
     call: Call | None = None,
     growing: Growing | None = None,
+    asked: Conversation | None = None,
 ) -> Completion | Failure:
     """Ask the provider once; ends within `config.timeout_s` or at the deadline of `call`.
 
     Another thread may end it early with `call.abort()`: the Failure is then worker_lost. Others may
-    look at what the text has come to in `growing`, where the provider streams.
+    look at what the text has come to in `growing`, where the provider streams. What was `asked` in
+    messages goes out in them, and the prompt is then not looked at.
     """
+    asked = asked or Conversation(messages=(Message(USER, prompt),))
     protocol = PROTOCOLS[config.protocol]
     taking = Taking(protocol, growing or Growing())
     answer = transport.post(
         config.url,
-        json.dumps(protocol.build(prompt, config), ensure_ascii=False).encode(),
+        json.dumps(protocol.build(asked, config), ensure_ascii=False).encode(),
         {**_headers(job_id, config), **protocol.headers(config.key)},
         call=call or Call(job_id, time.monotonic() + config.timeout_s),
         max_bytes=config.max_response_bytes,
@@ -56,7 +61,7 @@ def complete(
         return outcome
     return dataclasses.replace(
         outcome,
-        detail=wording.safe(outcome.detail, key=config.key, url=config.url, prompt=prompt),
+        detail=wording.safe(outcome.detail, key=config.key, url=config.url, prompt=asked.text),
         retry_after_s=_asked_wait(answer),
     )
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reports.conversation import ASSISTANT, BETWEEN, USER
 from reports.provider import reading, wording
 from reports.provider.outcome import Completion, Failure
 
 if TYPE_CHECKING:
+    from reports.conversation import Conversation
     from reports.provider.growing import Growing
     from reports.provider.outcome import ProviderConfig
 
 VERSION = "2023-06-01"  # the only one that its documentation names
+SPEAKERS = {USER, ASSISTANT}
 # Its words for what the others call so; the pages and the API know these.
 REASONS = {
     "end_turn": "stop",
@@ -29,17 +32,20 @@ class Anthropic:
         named = {"anthropic-version": VERSION}
         return {**named, "x-api-key": key} if key else named
 
-    def build(self, prompt: str, config: ProviderConfig) -> dict[str, object]:
-        """Build the body of the request; here the limit is required."""
+    def build(self, asked: Conversation, config: ProviderConfig) -> dict[str, object]:
+        """Build the body of the request; the limit is required, and no message is the system's."""
+        said = [message for message in asked.messages if message.role in SPEAKERS]
+        told = [message.text for message in asked.messages if message.role not in SPEAKERS]
+        system = BETWEEN.join(filter(None, [config.instructions(asked), *told]))
         body: dict[str, object] = {
             "model": config.model,
-            "messages": [{"role": "user", "content": prompt}],
-            "max_tokens": config.max_output_tokens,
+            "messages": [{"role": message.role, "content": message.text} for message in said],
+            "max_tokens": config.limit(asked),
         }
         if config.streams:
             body["stream"] = True
-        if config.system_prompt:
-            body["system"] = config.system_prompt
+        if system:
+            body["system"] = system
         return body
 
     def read(self, status: int, body: bytes) -> Completion | Failure:

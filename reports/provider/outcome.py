@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from reports.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from reports.conversation import Conversation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,17 @@ class ProviderConfig:
         if not all("!" <= character <= "~" for character in self.key):
             # http.client would say so too, but with the key in its message.
             raise ValueError("the key holds a character that no HTTP header can carry")
+
+    def limit(self, asked: Conversation) -> int:
+        """The most tokens that an answer may have; 0: no limit is sent."""
+        wished = asked.max_output_tokens
+        if wished is None:
+            return self.max_output_tokens
+        return min(wished, self.max_output_tokens) if self.max_output_tokens else wished
+
+    def instructions(self, asked: Conversation) -> str:
+        """What the model is told before it is asked: the request's own word goes first."""
+        return self.system_prompt if asked.instructions is None else asked.instructions
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
+from reports.conversation import BETWEEN
 from reports.provider import reading, wording
 from reports.provider.anthropic import Anthropic
 from reports.provider.outcome import Completion, Failure
@@ -12,6 +14,7 @@ from reports.provider.outcome import Completion, Failure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from reports.conversation import Conversation, Message
     from reports.provider.growing import Growing
     from reports.provider.outcome import ProviderConfig, Usage
 
@@ -21,12 +24,12 @@ REASONING = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 
 
 class WireProtocol(Protocol):
-    """Pure functions: a key to headers, a prompt to a JSON object, an answer to an outcome."""
+    """Pure functions: a key to headers, a request to a JSON object, an answer to an outcome."""
 
     def headers(self, key: str) -> dict[str, str]:
         """Send the key, if there is one, as this protocol wants it."""
 
-    def build(self, prompt: str, config: ProviderConfig) -> dict[str, object]:
+    def build(self, asked: Conversation, config: ProviderConfig) -> dict[str, object]:
         """Build the body of the request."""
 
     def read(self, status: int, body: bytes) -> Completion | Failure:
@@ -53,10 +56,10 @@ class BearerKey:
 class Prompt(BearerKey):
     """`{"prompt"}` to `{"text"}`, optionally with `usage` and `finish_reason`."""
 
-    def build(self, prompt: str, config: ProviderConfig) -> dict[str, object]:
-        """Build the body of the request; this protocol carries neither model nor limit."""
+    def build(self, asked: Conversation, config: ProviderConfig) -> dict[str, object]:
+        """Build the body of the request; this protocol carries no model, limit or role."""
         del config
-        return {"prompt": prompt}
+        return {"prompt": asked.text}
 
     def read(self, status: int, body: bytes) -> Completion | Failure:
         """Read `text`."""
@@ -93,11 +96,14 @@ class Prompt(BearerKey):
 class OpenAI(BearerKey):
     """Chat completions as vLLM, llama.cpp, Ollama, LM Studio and the hosted services serve them."""
 
-    def build(self, prompt: str, config: ProviderConfig) -> dict[str, object]:
+    def build(self, asked: Conversation, config: ProviderConfig) -> dict[str, object]:
         """Build the body of the request."""
-        messages = [{"role": "user", "content": prompt}]
-        if config.system_prompt:
-            messages.insert(0, {"role": "system", "content": config.system_prompt})
+        messages = [_as_chat(said) for said in asked.messages]
+        # One at most in front: what many models are served with takes no second one there.
+        opening = list(takewhile(lambda said: said["role"] == "system", messages))
+        told = [config.instructions(asked), *(said["content"] for said in opening)]
+        if system := BETWEEN.join(filter(None, told)):
+            messages[: len(opening)] = [{"role": "system", "content": system}]
         body: dict[str, object] = {
             "model": config.model,
             "messages": messages,
@@ -105,8 +111,8 @@ class OpenAI(BearerKey):
         }
         if config.streams:
             body["stream_options"] = {"include_usage": True}
-        if config.max_output_tokens > 0:
-            body[config.max_tokens_field] = config.max_output_tokens
+        if (limit := config.limit(asked)) > 0:
+            body[config.max_tokens_field] = limit
         return body
 
     def read(self, status: int, body: bytes) -> Completion | Failure:
@@ -147,6 +153,12 @@ class OpenAI(BearerKey):
         if text.strip():
             return Completion(wording.storable(text), reason, usage)
         return reading.declined(said, reason)
+
+
+def _as_chat(said: Message) -> dict[str, str]:
+    # Few servers know the newer name for the system's role.
+    role = "system" if said.role == "developer" else said.role
+    return {"role": role, "content": said.text}
 
 
 PROTOCOLS: Mapping[str, WireProtocol] = {

@@ -6,12 +6,14 @@ import dataclasses
 
 import pytest
 
+from reports.conversation import Conversation, Message
 from reports.errors import ErrorCode
 from reports.provider import Completion, Usage
 from reports.provider.protocols import PROTOCOLS
 from tests.provider.asking import CONFIG, KEY, ask, assert_fails, read
 from tests.support.provider import Answer, Provider
 
+WHY = Conversation(messages=(Message("user", "why?"),))
 MESSAGES = dataclasses.replace(CONFIG, protocol="anthropic", model="m", max_output_tokens=64)
 
 
@@ -26,7 +28,7 @@ def text(words: str):
 def test_it_sends_the_limit_always_and_the_system_prompt_apart():
     config = dataclasses.replace(MESSAGES, system_prompt="be kind")
 
-    assert PROTOCOLS["anthropic"].build("why?", config) == {
+    assert PROTOCOLS["anthropic"].build(WHY, config) == {
         "model": "m",
         "messages": [{"role": "user", "content": "why?"}],
         "max_tokens": 64,

@@ -6,11 +6,13 @@ import dataclasses
 
 import pytest
 
+from reports.conversation import Conversation, Message
 from reports.errors import ErrorCode
 from reports.provider import Completion, Failure, Usage
 from reports.provider.protocols import PROTOCOLS
 from tests.provider.asking import CONFIG, read
 
+WHY = Conversation(messages=(Message("user", "why?"),))
 CHAT = dataclasses.replace(CONFIG, protocol="openai", model="small", max_output_tokens=0)
 
 
@@ -22,11 +24,11 @@ def chat(content, *, finish_reason="stop", usage=None, **message):
 def test_prompt_sends_the_prompt_and_nothing_else():
     config = dataclasses.replace(CHAT, max_output_tokens=5, system_prompt="be kind")
 
-    assert PROTOCOLS["prompt"].build("why?", config) == {"prompt": "why?"}
+    assert PROTOCOLS["prompt"].build(WHY, config) == {"prompt": "why?"}
 
 
 def test_openai_sends_a_plain_conversation():
-    assert PROTOCOLS["openai"].build("why?", CHAT) == {
+    assert PROTOCOLS["openai"].build(WHY, CHAT) == {
         "model": "small",
         "messages": [{"role": "user", "content": "why?"}],
         "stream": False,
@@ -39,7 +41,7 @@ def test_openai_sends_the_system_prompt_first_and_one_limit_by_its_configured_na
         CHAT, system_prompt="be kind", max_output_tokens=64, max_tokens_field=field
     )
 
-    assert PROTOCOLS["openai"].build("why?", config) == {
+    assert PROTOCOLS["openai"].build(WHY, config) == {
         "model": "small",
         "messages": [
             {"role": "system", "content": "be kind"},
