@@ -78,8 +78,15 @@ class JobQuerySet(models.QuerySet["ReportJob"]):
 
     def expired(self) -> JobQuerySet:
         """Queued for longer than QUEUE_TTL_S, or than a limit of their own."""
-        is_late = Q(created_at__lte=queue_limit()) | Q(expires_at__lte=Now())
-        return self.queued().filter(is_late)
+        return self.too_old() | self.too_late()
+
+    def too_old(self) -> JobQuerySet:
+        """Queued for longer than QUEUE_TTL_S."""
+        return self.queued().filter(created_at__lte=queue_limit())
+
+    def too_late(self) -> JobQuerySet:
+        """Queued for longer than a limit of their own."""
+        return self.queued().filter(expires_at__lte=Now())
 
     def lease_expired(self) -> JobQuerySet:
         """Running, and nobody's any more."""

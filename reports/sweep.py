@@ -47,7 +47,9 @@ def sweep() -> Swept:
     began = time.monotonic()
     swept = Swept(
         lost=_each(ReportJob.objects.lease_expired(), transitions.lose),
-        expired=_each(ReportJob.objects.expired(), transitions.expire),
+        # One after the other: for both at once PostgreSQL reads the whole queue.
+        expired=_each(ReportJob.objects.too_old(), transitions.expire)
+        + _each(ReportJob.objects.too_late(), transitions.expire),
         republished=_republish(),
         erased=retention.erase_old(),
         deleted=retention.delete_old(),

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from access import attempts
-from reports import dispatch, runner
+from reports import dispatch, hints, runner
 from tests.support import processes as support
 from tests.support.clients import Api
 from tests.support.provider import Provider
@@ -34,8 +34,9 @@ def django_db_modify_db_settings() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def a_stall_is_no_outage() -> None:
-    """Tests publish in-process, too; a machine that stands still is no broker that is down."""
+    """Tests publish and hint in-process, too; a machine that stands still is no broker's outage."""
     dispatch.BROKER_LIMITS.update(socket_connect_timeout=10, socket_timeout=10)
+    hints.LIMIT_S = 10.0
 
 
 @pytest.fixture(autouse=True)

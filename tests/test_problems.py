@@ -44,6 +44,7 @@ CODES = {
     "exceeds_daily_budget": 422,
     "budget_exhausted": 429,
     "too_many_active_jobs": 429,
+    "too_many_streams": 429,
     "too_many_attempts": 429,
     "unavailable": 503,
     # ---

@@ -79,6 +79,8 @@ def post(url: str, body: bytes, headers: dict[str, str], *, within_s: float) -> 
         # Otherwise urllib3 reads the whole body at once, of any size.
         connection.request("POST", target.path, body, headers, preload_content=False)
         answer = connection.getresponse()
+        if wire.is_late:  # a head that is cut off reads like one that is over
+            return Sent(TOO_LATE)
         return _told(answer.status, answer.headers.get("Retry-After"))
     except (OSError, HTTPException, HTTPError, ValueError) as error:
         return Sent(_words(error, wire))

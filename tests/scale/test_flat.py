@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 QUEUE, PUBLISH = "reportjob_queue_idx", "reportjob_publish_idx"
+EXPIRY = "reportjob_expiry_idx"
 LEASE, HISTORY = "reportjob_lease_idx", "reportjob_history_idx"
 FAILURES, ENDINGS = "reportjob_failures_idx", "reportjob_endings_idx"
 RETENTION, FAILED_HISTORY = "reportjob_retention_idx", "reportjob_failed_history_idx"
@@ -192,7 +193,8 @@ def test_the_sweep_looks_at_what_is_due(waiting: Iterator[ReportJob], settings: 
     ReportJob.objects.filter(pk__in=lost).update(lease_expires_at=Now())
 
     # Whether the broker still holds the backlog, the sweep tells by the number of queued jobs.
-    with flat(rows=ACTIVE, pages=1000, by={LEASE, QUEUE, PUBLISH, RETENTION, KEY}):
+    by = {LEASE, QUEUE, EXPIRY, PUBLISH, RETENTION, KEY}
+    with flat(rows=ACTIVE, pages=1000, by=by):
         swept = sweep.sweep()
 
     assert (swept.lost, swept.expired) == (5, 5)

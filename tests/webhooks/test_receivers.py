@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,10 +33,9 @@ DAY_S = 86400
 
 
 def wait_of(delivery: WebhookDelivery) -> float:
-    """Seconds until its next attempt."""
-    found = WebhookDelivery.objects.annotate(now=Now()).get(pk=delivery.pk)
-    assert found.next_try_at is not None
-    return float((found.next_try_at - vars(found)["now"]).total_seconds())
+    """Seconds from the end of the last attempt until the next, to the millisecond."""
+    assert delivery.next_try_at is not None
+    return (delivery.next_try_at - datetime.fromisoformat(delivery.history[-1][0])).total_seconds()
 
 
 def test_an_ending_is_told_once_signed_and_without_texts(ada: Api, receiver: Provider):
@@ -103,7 +102,8 @@ def test_a_fault_is_put_down_and_tried_again(
     ada: Api, receiver: Provider, monkeypatch: pytest.MonkeyPatch, fault: str
 ):
     answer, status, words = FAULTS[fault]
-    monkeypatch.setattr(sending, "LONGEST_S", 0.5)
+    if words == sending.TOO_LATE:  # the others must not be taken for it by a slow machine
+        monkeypatch.setattr(sending, "LONGEST_S", 2.0)
     receiver.script(answer)
     listening(ada, receiver.url)
     job_in("succeeded", user=ada.user)
@@ -111,7 +111,7 @@ def test_a_fault_is_put_down_and_tried_again(
     delivery = attempt()
 
     assert (delivery.state, delivery.http_status, delivery.detail) == ("pending", status, words)
-    assert 4 < wait_of(delivery) < 7
+    assert 5 <= wait_of(delivery) < 6.01
     assert len(receiver.calls) == 1
     assert [(outcome, said) for _, outcome, said in delivery.history] == [("put_off", words)]
 
@@ -147,7 +147,7 @@ def test_a_refused_connection_and_an_unknown_host_look_the_same(ada: Api, settin
 
 @pytest.mark.parametrize(
     ("retry_after", "low", "high"),
-    [("120", 119, 121), ("1", 4, 7), ("9999999", DAY_S - 2, DAY_S + 1), ("soon", 4, 7)],
+    [("120", 120, 120), ("1", 5, 6), ("9999999", DAY_S, DAY_S), ("soon", 5, 6)],
 )
 def test_a_receiver_may_ask_for_a_longer_wait_up_to_a_day(
     ada: Api, receiver: Provider, retry_after: str, low: int, high: int
@@ -156,7 +156,7 @@ def test_a_receiver_may_ask_for_a_longer_wait_up_to_a_day(
     listening(ada, receiver.url)
     job_in("succeeded", user=ada.user)
 
-    assert low < wait_of(attempt()) < high
+    assert low <= wait_of(attempt()) < high + 0.01
 
 
 def test_410_switches_the_endpoint_off_and_says_so(ada: Api, receiver: Provider):
@@ -185,7 +185,7 @@ def test_the_attempts_keep_the_recommended_waits_and_one_webhook_id_and_then_end
     last = attempt()
 
     for planned, found in zip(WAITS_S[1:], waits, strict=True):
-        assert planned - 1 < found <= planned * 1.2
+        assert planned <= found < planned * 1.2 + 0.01
     assert WAITS_S[1:4] == (5, 300, 1800)
     assert (last.state, last.attempts) == ("failed", len(WAITS_S))
     assert {call.headers["webhook-id"] for call in receiver.calls} == {last.webhook_id}
