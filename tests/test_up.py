@@ -122,6 +122,13 @@ def test_a_newcomer_gets_an_answer_and_ctrl_c_leaves_nothing(fresh: Fresh):
         within_s=30,
     )
     assert job["http_status"] == 200
+    # At the same address, though another process answers.
+    told = requests.get(
+        f"{address}/reports/{job['job_id']}/events",
+        headers={"Authorization": token[0]},
+        timeout=30,
+    )
+    assert '"status":"succeeded"' in told.text
 
     os.killpg(process.pid, signal.SIGINT)
     process.child.wait(60)
