@@ -21,6 +21,8 @@ INSTANT_OR_NULL: Final[Schema] = {"type": ["string", "null"], "format": "date-ti
 UUID: Final[Schema] = {"type": "string", "format": "uuid"}
 EVENTS: Final[Schema] = {
     "type": "array",
+    "description": "Of jobs of `/v1/responses`, `report.succeeded` stands for `response.completed` "
+    "and `response.incomplete`, `report.failed` for `response.failed` and `response.cancelled`.",
     "items": {"enum": [*endpoints.EVENTS]},
     "minItems": 1,
 }

@@ -14,6 +14,7 @@ from reports.wishes import UNSTORABLE
 from webhooks import addresses, deliveries, outbox, payloads, signing
 from webhooks.addresses import Unfit
 from webhooks.models import (
+    ALIKE,
     LONGEST_DESCRIPTION,
     Event,
     Off,
@@ -29,7 +30,7 @@ MOST_ENDPOINTS = 10
 # How long both secrets sign after a rotation: time to bring the new one to every receiver.
 OVERLAP = timedelta(hours=24)
 LOOK_UP_S = 2.0  # a request waits for a name server no longer
-EVENTS = (Event.SUCCEEDED.value, Event.FAILED.value)
+EVENTS = tuple(event.value for event in ALIKE)
 MEMBERS = ("url", "description", "events", "is_enabled")
 
 

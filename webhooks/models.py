@@ -23,11 +23,22 @@ LONGEST_DESCRIPTION = 200
 
 
 class Event(models.TextChoices):
-    """What a message can be about."""
+    """What a message can be about; a job of /v1/responses is told of in OpenAI's words."""
 
     SUCCEEDED = "report.succeeded"
     FAILED = "report.failed"
     TEST = "report.test"  # asked for by the owner
+    RESPONSE_COMPLETED = "response.completed"
+    RESPONSE_INCOMPLETE = "response.incomplete"
+    RESPONSE_FAILED = "response.failed"
+    RESPONSE_CANCELLED = "response.cancelled"
+
+
+# What an endpoint is told of that asked for the first.
+ALIKE = {
+    Event.SUCCEEDED: (Event.RESPONSE_COMPLETED, Event.RESPONSE_INCOMPLETE),
+    Event.FAILED: (Event.RESPONSE_FAILED, Event.RESPONSE_CANCELLED),
+}
 
 
 class State(models.TextChoices):
@@ -74,8 +85,12 @@ class WebhookEndpoint(models.Model):
     )
     url = models.CharField(max_length=LONGEST_URL)
     description = models.CharField(max_length=LONGEST_DESCRIPTION, blank=True, default="")
-    on_success = models.BooleanField(default=True, help_text="Gets report.succeeded.")
-    on_failure = models.BooleanField(default=True, help_text="Gets report.failed.")
+    on_success = models.BooleanField(
+        default=True, help_text="Gets report.succeeded, response.completed, response.incomplete."
+    )
+    on_failure = models.BooleanField(
+        default=True, help_text="Gets report.failed, response.failed, response.cancelled."
+    )
     off = models.CharField(
         max_length=8, choices=Off, blank=True, default=Off.NOT, help_text="Why it gets nothing."
     )

@@ -14,12 +14,14 @@ from django.db.models import Exists, F, Min, OuterRef, Q
 
 from budgets.rows import Now, database_now
 from reports.models import ReportJob, Status
+from responses import objects
 from webhooks import payloads
 from webhooks.models import Event, Off, WebhookDelivery, WebhookEndpoint, WebhookWatermark
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Any
+
+    from reports.models import JobQuerySet
 
 MOST_ROWS = 500
 # An ending carries the instant of its statement and is seen once its transaction is through. What
@@ -28,6 +30,10 @@ BACK = timedelta(minutes=2)
 FAR_BACK = timedelta(days=1)
 NOTED_EVERY = timedelta(seconds=10)
 BY_STATUS = {Status.SUCCEEDED: Event.SUCCEEDED, Status.FAILED: Event.FAILED}
+TOLD = (
+    *("id", "user_id", "status", "http_status", "error_code"),
+    *("finish_reason", "finished_at"),
+)
 
 
 def note(*, back: timedelta = BACK) -> int:
@@ -65,7 +71,7 @@ def delete_old() -> int:
     return len(found)
 
 
-def _missing(since: datetime) -> Any:
+def _missing(since: datetime) -> JobQuerySet:
     """Each ending with each endpoint that should be told of it and is not yet."""
     endpoint = "user__webhook_endpoints__"
     is_wanted = Q(status=Status.SUCCEEDED, **{f"{endpoint}on_success": True})
@@ -79,26 +85,26 @@ def _missing(since: datetime) -> Any:
             finished_at__gte=since,
             finished_at__gt=F(f"{endpoint}listens_since"),
         )
-        .annotate(endpoint=F(f"{endpoint}pk"))
+        .annotate(endpoint=F(f"{endpoint}pk"), is_response=Q(openai_request__isnull=False))
         .filter(~Exists(told))
         .order_by("finished_at")
-        .values("pk", "user_id", "status", "http_status", "error_code", "finished_at", "endpoint")
+        .only(*TOLD)
     )
 
 
-def _delivery(ending: dict[str, Any]) -> WebhookDelivery:
-    event = BY_STATUS[ending["status"]]
+def _delivery(job: ReportJob) -> WebhookDelivery:
+    read, at = vars(job), job.finished_at
+    assert at is not None  # noqa: S101  # a database CHECK holds it for what ended
+    made = WebhookDelivery(
+        endpoint_id=read["endpoint"], user_id=job.user_id, job_id=job.pk, next_try_at=Now()
+    )
+    if read["is_response"]:
+        made.event = Event(f"response.{objects.status_of(job)}")
+        made.body = payloads.of_response(made.event, at=at, message_id=made.pk, job_id=job.pk)
+        return made
+    made.event = BY_STATUS[Status(job.status)]
     data = payloads.of_ending(
-        ending["pk"],
-        status=ending["status"],
-        http_status=ending["http_status"],
-        error_code=ending["error_code"],
+        job.pk, status=job.status, http_status=job.http_status, error_code=job.error_code
     )
-    return WebhookDelivery(
-        endpoint_id=ending["endpoint"],
-        user_id=ending["user_id"],
-        job_id=ending["pk"],
-        event=event,
-        body=payloads.body(event, at=ending["finished_at"], data=data),
-        next_try_at=Now(),
-    )
+    made.body = payloads.body(made.event, at=at, data=data)
+    return made

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from reports.answers import PageRequest, SeeOther, private
 from reports.errors import InvalidRequest, NotFound, Refusal
 from webhooks import endpoints
-from webhooks.models import LONGEST_DESCRIPTION, WebhookDelivery, WebhookEndpoint
+from webhooks.models import ALIKE, LONGEST_DESCRIPTION, WebhookDelivery, WebhookEndpoint
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -81,7 +81,7 @@ def _act(request: PageRequest, endpoint: WebhookEndpoint) -> HttpResponseBase:
 def _list(request: PageRequest, *, status: int = 200, **shown: object) -> HttpResponseBase:
     context = {
         "hooks": WebhookEndpoint.objects.owned_by(request.user.pk),
-        "events": endpoints.EVENTS,
+        "events": ALIKE.items(),
         "longest_description": LONGEST_DESCRIPTION,
         **shown,
     }

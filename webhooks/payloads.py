@@ -9,14 +9,28 @@ import json
 from typing import TYPE_CHECKING
 
 from budgets.envelope import rfc3339
+from reports import ids
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from uuid import UUID
 
 
-def body(event: str, *, at: datetime, data: dict[str, object]) -> str:
+def body(event: str, *, at: datetime, data: dict[str, object], **beside: object) -> str:
     """A message of Standard Webhooks 1.0: `type`, `timestamp` of the event, `data`."""
-    return json.dumps({"type": event, "timestamp": rfc3339(at), "data": data})
+    return json.dumps({**beside, "type": event, "timestamp": rfc3339(at), "data": data})
+
+
+def of_response(event: str, *, at: datetime, message_id: UUID, job_id: UUID) -> str:
+    """The same of a response that ended, with what OpenAI's SDK reads in it."""
+    return body(
+        event,
+        at=at,
+        data={"id": ids.response_id(job_id)},
+        id=f"evt_{message_id.hex}",
+        object="event",
+        created_at=int(at.timestamp()),
+    )
 
 
 def of_ending(

@@ -54,6 +54,7 @@ def test_a_webhook_is_made_and_its_secret_is_shown_once(browser: Client, receive
     assert "whsec_" in made.words
     assert not again.has("secret")
     assert "<b>mine</b>" in again.words
+    assert "report.failed, response.failed, response.cancelled" in again.words
     assert endpoint.events == EVENTS[:1]
     assert f"/hooks/{endpoint.pk}/" in again.links()
 
