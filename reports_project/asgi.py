@@ -73,7 +73,9 @@ async def application(scope: MutableMapping[str, Any], receive: Receive, send: S
         began = time.monotonic()
         if not await passing.on(scope, receive, send):
             refusal = Unavailable("Events cannot be had now. Poll the job instead.")
-            await send_answer(send, _own(refuse(refusal), scope, began, route=passing.ROUTE))
+            await send_answer(
+                send, _own(refuse(refusal), scope, began, route=passing.route(scope) or "none")
+            )
         return
     answer = await arrive(scope, receive)
     if isinstance(answer, bytes):

@@ -63,7 +63,7 @@ class Application:
         """Answer one request, of whatever kind; one for events may take as long as its job."""
         if scope["type"] != "http":
             return
-        if not (passing.PATH.fullmatch(scope["path"]) or scope["path"].rstrip("/") == asgi.HEALTH):
+        if not (passing.route(scope) or scope["path"].rstrip("/") == asgi.HEALTH):
             # The rest of the site has a process of its own.
             await asgi.send_answer(send, asgi.refuse(NotFound()))
             return

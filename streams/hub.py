@@ -17,6 +17,7 @@ from django.db import InterfaceError, OperationalError
 from reports.logs import log_without_values
 from reports.models import Status
 from streams import rows
+from streams.openai import OPENAI
 from streams.ours import OURS
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 GATHER_S = 0.005
 
 TEXT_GATHER_S = 0.1
-DIALECTS: tuple[AnyDialect, ...] = (OURS,)
+DIALECTS: tuple[AnyDialect, ...] = (OURS, OPENAI)
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import asyncio
 import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from django.conf import settings
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 
-ROUTE = "report-events"
-PATH = re.compile(r"/reports/[^/]+/events/?")
+EVENTS = re.compile(r"/reports/[^/]+/events/?")
+# With `stream=true`; without it an answer like any other.
+RESPONSE = re.compile(r"/v1/responses/[^/]+/?")
 CONNECT_S = 1.0
 ANSWER_S = 10.0
 PIECE_BYTES = 16 * 1024
@@ -32,7 +33,20 @@ _taken: set[object] = set()
 
 def is_for(scope: MutableMapping[str, Any]) -> bool:
     """Whether this request is for the other process."""
-    return scope["method"] in {"GET", "HEAD"} and PATH.fullmatch(scope["path"]) is not None
+    return scope["method"] in {"GET", "HEAD"} and route(scope) is not None
+
+
+def route(scope: MutableMapping[str, Any]) -> str | None:
+    """The name of the route that this request wants events from. None: it wants none."""
+    if EVENTS.fullmatch(scope["path"]):
+        return "report-events"
+    if RESPONSE.fullmatch(scope["path"]) and _wants_stream(scope["query_string"]):
+        return "response-detail"
+    return None
+
+
+def _wants_stream(query: bytes) -> bool:
+    return parse_qs(query.decode("latin-1")).get("stream", [""])[-1] == "true"
 
 
 async def on(

@@ -32,7 +32,7 @@ def parse(lines: Iterator[str]) -> Iterator[Event]:
             told[name] = value.removeprefix(" ")
         else:
             if "data" in told:
-                yield Event(told["event"], told["id"], json.loads(told["data"]))
+                yield Event(told["event"], told.get("id", ""), json.loads(told["data"]))
             told = {}
 
 
