@@ -34,7 +34,7 @@ def django_db_modify_db_settings() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def a_stall_is_no_outage() -> None:
-    """Tests publish by the product's hands; a machine that stands still is no broker that is down."""
+    """Tests publish in-process, too; a machine that stands still is no broker that is down."""
     dispatch.BROKER_LIMITS.update(socket_connect_timeout=10, socket_timeout=10)
 
 
