@@ -1,6 +1,6 @@
 """`make bench`: one table of what the product reaches, beside its peers and the raw limits.
 
-    make bench [ARGS="--rows 0,1000000,10000000 --parts accept,growth --for-s 8 --rounds 2"]
+    make bench [ARGS="--rows 1000000,10000000 --parts accept,growth --for-s 8 --rounds 2"]
 
 Everything is a ratio within one run: absolute figures swing with whatever else the machine does.
 PostgreSQL runs durable (fsync, synchronous_commit), driver and all processes on this machine.
@@ -79,14 +79,15 @@ def main() -> int:
         if "held" in parts:
             _held(product, table)
         if "growth" in parts:
-            _growth(product, table, [int(rows) for rows in given.rows.split(",")], users, operator)
+            sizes = [int(rows) for rows in given.rows.split(",")]
+            _growth(product, table, sizes, users, operator, rounds=given.rounds)
         _print(table)
     return 0
 
 
 def _read_words() -> argparse.Namespace:
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--rows", default="0,1000000")
+    words.add_argument("--rows", default="1000000")
     words.add_argument("--parts", default=",".join(PARTS))
     words.add_argument("--systems", default=",".join(PEERS))
     words.add_argument("--for-s", type=float, default=8.0)
@@ -177,14 +178,27 @@ def _held(product: System, table: Table) -> None:
 
 
 def _growth(
-    product: System, table: Table, sizes: list[int], users: list[Any], operator: Any
+    product: System,
+    table: Table,
+    sizes: list[int],
+    users: list[Any],
+    operator: Any,
+    *,
+    rounds: int,
 ) -> None:
     for rows in sizes:
         measures.clear(product)
+        growth.make_twin()
         growth.fill(rows, user=users[0].pk, users=len(users))
-        found = growth.costs(users, product.tokens[0], operator)
-        for what, took_ms in found.items():
-            table.add(f"{what} at {rows}", took_ms)
+        for _ in range(rounds):
+            with growth.in_twin():
+                _add(table, f"beside {rows}", growth.costs(users, product.tokens[0], operator))
+            _add(table, f"at {rows}", growth.costs(users, product.tokens[0], operator))
+
+
+def _add(table: Table, where: str, found: dict[str, float]) -> None:
+    for what, took_ms in found.items():
+        table.add(f"{what} {where}", took_ms)
 
 
 def _print(table: Table) -> None:
@@ -226,7 +240,7 @@ def _print(table: Table) -> None:
     row("1,000 calls of 30 s: all done after", "held done", "s")
     for name in [name for name in table.values if " at " in name]:
         what, _, rows = name.rpartition(" at ")
-        row(f"{what}, {int(rows):,} rows", name, "ms", ("empty", f"{what} at 0"))
+        row(f"{what}, {int(rows):,} rows", name, "ms", ("the empty table", f"{what} beside {rows}"))
 
 
 if __name__ == "__main__":

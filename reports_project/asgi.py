@@ -24,7 +24,7 @@ from django.conf import settings
 from reports.errors import BodyTimeout, Refusal, TooLarge, Unavailable
 from reports.parsing import PROBLEM
 from reports.problems import headers_of
-from reports_project import policy
+from reports_project import policy, turns
 from reports_project.wsgi import application as django_application
 from streams import passing
 from telemetry import access, context, relay, traces
@@ -57,6 +57,7 @@ def _end_with(server: multiprocessing.process.BaseProcess) -> None:
 
 if server := multiprocessing.parent_process():
     threading.Thread(target=_end_with, args=(server,), name="orphan", daemon=True).start()
+    turns.shorten()
     relay.start("web")
     traces.start("web")
 

@@ -3,10 +3,10 @@
 import os
 
 from celery import Celery
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_init
 from kombu import Queue
 
-from reports_project import settings
+from reports_project import settings, turns
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reports_project.settings")
 
@@ -53,3 +53,9 @@ app.autodiscover_tasks()
 @setup_logging.connect
 def _leave_logging_alone(**_: object) -> None:
     """Django's settings have set it up; Celery would put handlers of its own beside ours."""
+
+
+@worker_init.connect
+def _take_short_turns(**_: object) -> None:
+    """A worker has a thread for each slot."""
+    turns.shorten()
