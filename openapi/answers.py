@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from openapi import headers
 from openapi.schemas import JOB_ID, Schema, ref
-from reports import errors
+from reports import envelopes, errors
 from reports.parsing import JSON, PROBLEM
+from responses import refusals as openai
 
 if TYPE_CHECKING:
     from openapi.headers import Header
@@ -40,6 +41,8 @@ WITH_MEMBERS: Final[dict[type[Refusal], Refusal]] = {
     errors.BudgetExhausted: errors.BudgetExhausted(members={"retry": "tomorrow"}),
     errors.TooManyWebhooks: errors.TooManyWebhooks(members={"max_webhooks": 10}),
     errors.TooManyActiveJobs: errors.TooManyActiveJobs(members={"max_active_jobs": 20}),
+    openai.UnsupportedParameter: openai.UnsupportedParameter("tools"),
+    openai.ModelNotFound: openai.ModelNotFound("default"),
     errors.TooManyStreams: errors.TooManyStreams(members={"max_streams": 100}),
 }
 OF_STATUS: Final[dict[int, dict[str, Header]]] = {
@@ -71,6 +74,31 @@ def refused(*kinds: type[Refusal]) -> Answers:
     for kind in kinds:
         by_status[kind.status].append(kind)
     return {str(status): _problem(status, by_status[status]) for status in sorted(by_status)}
+
+
+def enveloped(*kinds: type[Refusal]) -> Answers:
+    """The same below /v1, in OpenAI's envelope."""
+    by_status: dict[int, list[type[Refusal]]] = defaultdict(list)
+    for kind in kinds:
+        by_status[kind.status].append(kind)
+    return {str(status): _envelope(status, by_status[status]) for status in sorted(by_status)}
+
+
+def _envelope(status: int, kinds: list[type[Refusal]]) -> dict[str, Any]:
+    refusals = [WITH_MEMBERS.get(kind) or kind() for kind in kinds]
+    documents = {refusal.code: envelopes.envelope_of(refusal) for refusal in refusals}
+    codes = [document["error"]["code"] for document in documents.values()]
+    told: Schema = {"properties": {"error": {"properties": {"code": {"enum": codes}}}}}
+    content = {"schema": {"allOf": [ref("Error"), told]}, "examples": _examples(documents)}
+    useless = [bool(envelopes.headers_of(refusal)) for refusal in refusals]
+    retry = headers.SHOULD_RETRY | {"required": all(useless)}
+    named = {
+        "Cache-Control": headers.PRIVATE,
+        **OF_STATUS.get(status, {}),
+        **({"x-should-retry": retry} if any(useless) else {}),
+    }
+    meaning = f"{HTTPStatus(status).phrase}: {', '.join(f'`{code}`' for code in codes)}"
+    return empty(meaning, named) | {"content": {JSON: content}}
 
 
 def _problem(status: int, kinds: list[type[Refusal]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.urls import NoReverseMatch, reverse
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
-from openapi import headers, hooks, operations, probes, schemas
+from openapi import headers, hooks, operations, probes, response_shapes, responses, schemas
 
 if TYPE_CHECKING:
     from drf_spectacular.plumbing import ComponentRegistry
@@ -27,7 +27,9 @@ class Described(AutoSchema):
         registry: ComponentRegistry,
     ) -> dict[str, Any]:
         """The operation as it goes into the document. Raises KeyError for one without words."""
-        return (operations.BY_VIEW | hooks.BY_VIEW)[type(self.view).__name__, method]
+        return (operations.BY_VIEW | hooks.BY_VIEW | responses.BY_VIEW)[
+            type(self.view).__name__, method
+        ]
 
 
 @cache
@@ -49,7 +51,7 @@ def complete(result: dict[str, Any], **_: object) -> dict[str, Any]:
             continue
     result["paths"] = paths
     result["components"] = {
-        "schemas": schemas.ALL | hooks.SCHEMAS,
+        "schemas": schemas.ALL | hooks.SCHEMAS | response_shapes.SCHEMAS,
         "headers": headers.COMPONENTS,
         "securitySchemes": operations.SECURITY_SCHEMES,
     }

@@ -34,6 +34,7 @@ RETRY_AFTER: Final = _header(
     "Seconds after which the same request may work.", {"type": "integer", "minimum": 1}
 )
 LOCATION: Final = _header("Where to poll the job.", _text(r"^/reports/[0-9a-f-]{36}$"))
+RESPONSE_LOCATION: Final = _header("Where it is.", _text(r"^/v1/responses/resp_[0-9a-f]{32}$"))
 HOOK_LOCATION: Final = _header("Where it is.", _text(r"^/webhooks/[0-9a-f-]{36}$"))
 REPLAYED: Final = _header(
     "`true` when the key already had this job.", {"const": "true"}, required=False

@@ -39,7 +39,8 @@ def closed(properties: Schema, *, optional: frozenset[str] = frozenset()) -> Sch
     return {"type": "object", "properties": properties, "required": required}
 
 
-def _or_null(kind: str, **rest: object) -> Schema:
+def or_null(kind: str, **rest: object) -> Schema:
+    """A value of this kind, or null."""
     return {"type": [kind, "null"], **rest}
 
 
@@ -47,7 +48,7 @@ def _at(description: str) -> Schema:
     return {"type": "string", "format": "date-time", "description": description}
 
 
-def _at_or_null(description: str) -> Schema:
+def _ator_null(description: str) -> Schema:
     return _at(description) | {"type": ["string", "null"]}
 
 
@@ -84,7 +85,7 @@ PROMPT: Final[Schema] = {
             "type": ["object", "null"],
             "description": "Labels of your own, which are given back with the job.",
         },
-        "expires_in_s": _or_null(
+        "expires_in_s": or_null(
             "integer",
             minimum=1,
             maximum=wishes.longest_wait_s(),
@@ -100,13 +101,13 @@ IN_EVERY_JOB: Final = closed(
     {
         "job_id": {"type": "string", "format": "uuid"},
         "status": STATUS,
-        "http_status": _or_null(
+        "http_status": or_null(
             "integer", minimum=100, maximum=599, description="Null until it has ended."
         ),
         "created_at": _at("Accepted."),
         "updated_at": _at("Last change of its state."),
-        "started_at": _at_or_null("Claimed by a worker."),
-        "finished_at": _at_or_null("Ended."),
+        "started_at": _ator_null("Claimed by a worker."),
+        "finished_at": _ator_null("Ended."),
         "token_estimate": TOKENS | {"description": "What it reserved."},
         "usage": {
             "oneOf": [ref("Usage"), {"type": "null"}],
@@ -184,7 +185,7 @@ BUDGET: Final = closed(
         "resets_at": _at("The UTC midnight that ends this day."),
     }
 )
-URL_OR_NULL: Final = _or_null("string", format="uri")
+URL_OR_NULL: Final = or_null("string", format="uri")
 ALL: Final[dict[str, Schema]] = {
     "Prompt": PROMPT,
     "Accepted": ACCEPTED,
@@ -205,7 +206,7 @@ ALL: Final[dict[str, Schema]] = {
         Status.SUCCEEDED,
         has_ended=True,
         text={"type": "string"},
-        finish_reason=_or_null("string", description="`length`: cut off by the output limit."),
+        finish_reason=or_null("string", description="`length`: cut off by the output limit."),
         is_prompt_cut={
             "const": True,
             "description": "Only there when the model must have read a part of the prompt only.",

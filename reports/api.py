@@ -186,9 +186,9 @@ def _answer(request: Request, job: ReportJob) -> Response:
     if not job.is_terminal:
         headers["Retry-After"] = str(poll_after_s(job))
     if request.accepted_renderer.format == JSONRenderer.format:
-        etag = _etag(fields)
+        etag = etag_of(fields)
         headers["ETag"] = etag
-        if _is_known(etag, request.headers.get("If-None-Match", "")):
+        if is_known(etag, request.headers.get("If-None-Match", "")):
             return Response(status=304, headers=headers)
     return Response(fields, headers=headers)
 
@@ -199,11 +199,12 @@ def poll_after_s(job: ReportJob) -> int:
     return int(min(max(QUICKEST_POLL_S, age_s / 10), SLOWEST_POLL_S))
 
 
-def _etag(fields: dict[str, object]) -> str:
+def etag_of(fields: dict[str, object]) -> str:
+    """A strong entity tag."""
     return f'"{hashlib.blake2b(JSONRenderer().render(fields), digest_size=16).hexdigest()}"'
 
 
-def _is_known(etag: str, if_none_match: str) -> bool:
+def is_known(etag: str, if_none_match: str) -> bool:
     """RFC 9110 section 13.1.2: a weak comparison, for a proxy may have weakened our tag."""
     known = parse_etags(if_none_match)
     return "*" in known or etag in [tag.removeprefix("W/") for tag in known]

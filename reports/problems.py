@@ -1,4 +1,7 @@
-"""The one place where what went wrong becomes an answer: application/problem+json (RFC 9457)."""
+"""The one place where what went wrong becomes an answer: application/problem+json (RFC 9457).
+
+Below /v1 it is OpenAI's envelope.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from django.template.response import SimpleTemplateResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from reports import errors
+from reports import envelopes, errors
 from reports.errors import Refusal
 from reports.logs import log_without_values
 from reports.parsing import JSON, PROBLEM
@@ -26,7 +29,9 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
 DATABASE_RETRY_S = 2
-API_ROOTS = frozenset({"reports", "webhooks", "budget", "schema", "healthz", "readyz", "metrics"})
+API_ROOTS = frozenset(
+    {"reports", "webhooks", "v1", "budget", "schema", "healthz", "readyz", "metrics"}
+)
 BY_EXCEPTION: tuple[tuple[type[Exception], type[Refusal]], ...] = (
     (exceptions.NotAuthenticated, errors.NotAuthenticated),
     (exceptions.AuthenticationFailed, errors.NotAuthenticated),
@@ -73,6 +78,14 @@ def refusal_of(error: Exception) -> Refusal:
     return errors.ServerError()
 
 
+def document_of(refusal: Refusal, path: str) -> tuple[dict[str, Any], str, dict[str, str]]:
+    """What is answered at a path: the document, its media type, and its headers."""
+    if envelopes.is_for(path):
+        headers = headers_of(refusal) | envelopes.headers_of(refusal)
+        return envelopes.envelope_of(refusal), JSON, headers
+    return refusal.document(), PROBLEM, headers_of(refusal)
+
+
 def headers_of(refusal: Refusal) -> dict[str, str]:
     """The headers that belong to a status."""
     headers = {"Cache-Control": "private, no-cache", **refusal.headers}
@@ -91,11 +104,12 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
     request: Request = context["request"]
     renderer = getattr(request, "accepted_renderer", None)
     is_json = renderer is None or renderer.media_type == JSON
+    document, media_type, headers = document_of(refusal, request.path_info)
     return Response(
-        refusal.document(),
+        document,
         status=refusal.status,
-        headers=headers_of(refusal),
-        content_type=PROBLEM if is_json else None,
+        headers=headers,
+        content_type=media_type if is_json else None,
     )
 
 
@@ -113,7 +127,7 @@ class ApiErrorsMiddleware:
             refusal = BY_STATUS.get(response.status_code, errors.ServerError)()
             if "Allow" in response.headers:  # which belongs to every 405 (RFC 9110 section 15.5.6)
                 refusal.headers["Allow"] = response.headers["Allow"]
-            return answer(refusal)
+            return answer(refusal, request.path_info)
         return response
 
 
@@ -128,11 +142,7 @@ def _is_program(request: HttpRequest) -> bool:
     return root in API_ROOTS or "text/html" not in request.headers.get("Accept", "")
 
 
-def answer(refusal: Refusal) -> JsonResponse:
-    """The problem document, for what is not a view of DRF's."""
-    return JsonResponse(
-        refusal.document(),
-        status=refusal.status,
-        headers=headers_of(refusal),
-        content_type=PROBLEM,
-    )
+def answer(refusal: Refusal, path: str = "") -> JsonResponse:
+    """The document, for what is not a view of DRF's."""
+    document, media_type, headers = document_of(refusal, path)
+    return JsonResponse(document, status=refusal.status, headers=headers, content_type=media_type)

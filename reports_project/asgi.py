@@ -22,8 +22,7 @@ from urllib.parse import unquote_to_bytes
 from django.conf import settings
 
 from reports.errors import BodyTimeout, Refusal, TooLarge, Unavailable
-from reports.parsing import PROBLEM
-from reports.problems import headers_of
+from reports.problems import document_of
 from reports_project import policy, turns
 from reports_project.wsgi import application as django_application
 from streams import passing
@@ -74,9 +73,9 @@ async def application(scope: MutableMapping[str, Any], receive: Receive, send: S
         began = time.monotonic()
         if not await passing.on(scope, receive, send):
             refusal = Unavailable("Events cannot be had now. Poll the job instead.")
-            await send_answer(
-                send, _own(refuse(refusal), scope, began, route=passing.route(scope) or "none")
-            )
+            refused = refuse(refusal, scope["path"])
+            route = passing.route(scope) or "none"
+            await send_answer(send, _own(refused, scope, began, route=route))
         return
     answer = await arrive(scope, receive)
     if isinstance(answer, bytes):
@@ -99,9 +98,9 @@ async def arrive(scope: MutableMapping[str, Any], receive: Receive) -> bytes | A
         _own((CLIENT_LEFT, [], b""), scope, began)
         return None
     except TimeoutError:
-        return _own(refuse(BodyTimeout()), scope, began)
+        return _own(refuse(BodyTimeout(), scope["path"]), scope, began)
     except TooLarge as refusal:
-        return _own(refuse(refusal), scope, began)
+        return _own(refuse(refusal, scope["path"]), scope, began)
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
@@ -146,14 +145,15 @@ async def _gather(receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-def refuse(refusal: Refusal) -> Answer:
-    """A problem document, after which the connection ends."""
-    content = json.dumps(refusal.document()).encode()
+def refuse(refusal: Refusal, path: str) -> Answer:
+    """What a refusal is answered with at a path, after which the connection ends."""
+    document, media_type, named = document_of(refusal, path)
+    content = json.dumps(document).encode()
     headers = {
-        "Content-Type": PROBLEM,
+        "Content-Type": media_type,
         "Content-Length": str(len(content)),
         "Connection": "close",
-        **headers_of(refusal),
+        **named,
     }
     return refusal.status, _encoded(headers.items()), content
 

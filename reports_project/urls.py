@@ -16,6 +16,7 @@ from reports import front, pages
 from reports.answers import nowhere, private
 from reports.api import AgainView, CancelView, ReportListView, ReportView
 from reports_project import ops
+from responses import api as responses
 from streams.views import EventsView
 from webhooks import api as webhooks, pages as hooks
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 JOB = r"(?P<job_id>[\s\S]+?)"
 WEBHOOK = r"(?P<webhook_id>[\s\S]+?)"
 DELIVERY = r"(?P<delivery_id>[\s\S]+?)"
+RESPONSE = r"(?P<response_id>[\s\S]+?)"
+MODEL = r"(?P<model>[\s\S]+?)"
 
 SIGN_IN = private(auth.LoginView.as_view(redirect_authenticated_user=True))
 SIGN_OUT = private(pages.SignOut.as_view())
@@ -56,6 +59,20 @@ urlpatterns = [
         f"webhooks/{WEBHOOK}/deliveries", webhooks.DeliveryListView.as_view(), "webhook-deliveries"
     ),
     api(f"webhooks/{WEBHOOK}", webhooks.WebhookView.as_view(), "webhook-detail"),
+    api("v1/responses", responses.ResponseListView.as_view(), "response-list"),
+    api(
+        f"v1/responses/{RESPONSE}/cancel",
+        responses.ResponseCancelView.as_view(),
+        "response-cancel",
+    ),
+    api(
+        f"v1/responses/{RESPONSE}/input_items",
+        responses.InputItemsView.as_view(),
+        "response-input-items",
+    ),
+    api(f"v1/responses/{RESPONSE}", responses.ResponseView.as_view(), "response-detail"),
+    api("v1/models", responses.ModelListView.as_view(), "model-list"),
+    api(f"v1/models/{MODEL}", responses.ModelView.as_view(), "model-detail"),
     api("budget", BudgetView.as_view(), "budget"),
     api("schema", openapi.schema, "schema"),
     api("docs", openapi.docs, "docs"),

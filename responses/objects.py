@@ -74,6 +74,11 @@ def model() -> str:
     return settings.INFERENCE_MODEL or "default"
 
 
+def model_object() -> dict[str, Any]:
+    """The one model as a list of models shows it; nobody knows when it was made."""
+    return {"id": model(), "object": "model", "created": 0, "owned_by": "inference"}
+
+
 def unix(moment: datetime | None) -> int | None:
     """Whole seconds since 1970."""
     return None if moment is None else int(moment.timestamp())

@@ -65,7 +65,7 @@ class Application:
             return
         if not (passing.route(scope) or scope["path"].rstrip("/") == asgi.HEALTH):
             # The rest of the site has a process of its own.
-            await asgi.send_answer(send, asgi.refuse(NotFound()))
+            await asgi.send_answer(send, asgi.refuse(NotFound(), scope["path"]))
             return
         answer = await asgi.arrive(scope, receive)
         if isinstance(answer, bytes):

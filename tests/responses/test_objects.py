@@ -9,10 +9,13 @@ import pytest
 from openai.types.responses import Response
 from openai.types.responses.response_item_list import ResponseItemList
 
+from openapi import schemas
+from openapi.document import document
 from reports import ids
 from reports.conversation import Conversation, Message
 from responses import objects
 from tests.support.rows import job_in
+from tests.test_openapi import checker
 
 if TYPE_CHECKING:
     from tests.support.clients import Api
@@ -62,6 +65,9 @@ def test_a_job_in_any_state_is_a_response_to_the_sdk(
 
     told = objects.response_of(job)
 
+    known = document()["components"]["schemas"]["Response"]
+    checker(schemas.ref("Response")).validate(told)
+    assert told.keys() == known["properties"].keys()
     response = Response.model_validate(told, strict=True)
     assert unknown_in(response) == {"store"}
     assert response.status == expected
