@@ -102,6 +102,7 @@ def test_an_accepted_job_is_one_row_and_one_reservation(ada: Api):
         "metadata": {},
         "expires_at": None,
         "again_of": None,
+        "openai_request": None,
     }
     assert budget(ada.user) == {
         "user_id": ada.user_id,
