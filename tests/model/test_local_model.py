@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+import openai
 import pytest
 import requests
 from django.contrib.auth import get_user_model
@@ -73,3 +74,30 @@ def test_a_job_carries_what_the_model_said(processes: Processes, model: dict[str
     assert 0 < job["usage"]["completion_tokens"] <= LIMIT
     assert job["usage"]["prompt_tokens"] > 0
     assert InferenceBudget.objects.get(user=user).spent_tokens == sum(job["usage"].values())
+
+
+def test_the_openai_sdk_gets_what_the_model_said(processes: Processes, model: dict[str, str]):
+    user = get_user_model().objects.create_user("ada")
+    token = Token.objects.create(user=user)[1]
+    address = processes.web(**model)
+    processes.worker(**model)
+
+    with openai.OpenAI(api_key=token, base_url=f"{address}/v1") as client:
+        created = client.responses.create(
+            model=client.models.list().data[0].id,
+            instructions="Go on with the list.",
+            input=[{"role": "user", "content": "The three primary colours are red,"}],
+            max_output_tokens=LIMIT // 2,
+            background=True,
+        )
+        response = until(
+            lambda: client.responses.retrieve(created.id),
+            lambda seen: seen.status not in {"queued", "in_progress"},
+            within_s=220,
+        )
+
+    assert response.status in {"completed", "incomplete"}
+    assert response.output_text.strip()
+    assert response.usage is not None
+    assert 0 < response.usage.output_tokens <= LIMIT // 2
+    assert InferenceBudget.objects.get(user=user).spent_tokens == response.usage.total_tokens
