@@ -44,7 +44,12 @@ KEY_USED: Final = _header(
 )
 NOT_STORED: Final = _header("Not for any cache.", {"const": "private, no-store"})
 PRIVATE: Final = _header("Not for shared caches.", {"const": "private, no-cache"})
+PRIVATE_OR_NOT_STORED: Final = _header(
+    "Not for shared caches, and a stream for none.",
+    {"enum": ["private, no-cache", "private, no-store"]},
+)
 ETAG: Final = _header("Changes with the job. Strong.", _text(r'^"[0-9a-f]{32}"$'))
+ETAG_OF_JSON: Final = ETAG | {"required": False}
 ALLOW: Final = _header("The methods that this path knows.", {"type": "string"})
 WWW_AUTHENTICATE: Final = _header("RFC 6750.", {"const": "Bearer"})
 SHOULD_RETRY: Final = _header(

@@ -9,6 +9,7 @@ from openapi.answers import SIGNED_IN, UNSAFE, Answers, answer, empty, enveloped
 from openapi.operations import BY_TOKEN_OR_CSRF, BY_TOKEN_OR_SESSION, Operation
 from openapi.response_shapes import ID
 from openapi.schemas import ref
+from openapi.streamed import PARAMETERS, or_events
 from reports import errors
 from reports.parsing import JSON
 from responses import objects, paging
@@ -205,17 +206,22 @@ BY_VIEW: Final[dict[tuple[str, str], Operation]] = {
         "getResponse",
         "One response as it is now",
         {
-            "200": answer(
-                "The response.",
-                "Response",
-                POLLED,
-                queued=QUEUED,
-                completed=COMPLETED,
-                failed=FAILED,
+            "200": or_events(
+                answer(
+                    "The response, or its events.",
+                    "Response",
+                    POLLED,
+                    queued=QUEUED,
+                    completed=COMPLETED,
+                    failed=FAILED,
+                ),
+                QUEUED,
             ),
             "304": empty("It is as you have it.", POLLED),
         },
-        parameters=(RESPONSE, headers.IF_NONE_MATCH),
+        errors.InvalidRequest,
+        errors.TooManyStreams,
+        parameters=(RESPONSE, *PARAMETERS, headers.IF_NONE_MATCH),
         is_read=True,
     ),
     ("ResponseView", "DELETE"): _operation(

@@ -17,7 +17,7 @@ from reports.answers import nowhere, private
 from reports.api import AgainView, CancelView, ReportListView, ReportView
 from reports_project import ops
 from responses import api as responses
-from streams.views import EventsView
+from streams.views import EventsView, ResponseView
 from webhooks import api as webhooks, pages as hooks
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ urlpatterns = [
         responses.InputItemsView.as_view(),
         "response-input-items",
     ),
-    api(f"v1/responses/{RESPONSE}", responses.ResponseView.as_view(), "response-detail"),
+    api(f"v1/responses/{RESPONSE}", ResponseView.as_view(), "response-detail"),
     api("v1/models", responses.ModelListView.as_view(), "model-list"),
     api(f"v1/models/{MODEL}", responses.ModelView.as_view(), "model-detail"),
     api("budget", BudgetView.as_view(), "budget"),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reports.models import ReportJob
     from streams.dialects import State
 
+NOTHING = -1  # is what a new client has seen
 CREATED, QUEUED, IN_PROGRESS, ITEM_ADDED, BEFORE_TEXT = range(5)
 # What ends a course without a text: behind every delta that may have been sent of one.
 NO_TEXT = 2**31 - 1
@@ -49,7 +50,7 @@ class Course:
 
 
 class OpenAI:
-    """The typed events of the SDK; what a client has seen is the number of the last, or -1.
+    """The typed events of the SDK; what a client has seen is the number of the last.
 
     Only `event` and `data`: after an `id` or `retry` the SDK takes a comment for an empty event.
     """

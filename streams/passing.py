@@ -46,7 +46,7 @@ def route(scope: MutableMapping[str, Any]) -> str | None:
 
 
 def _wants_stream(query: bytes) -> bool:
-    return parse_qs(query.decode("latin-1")).get("stream", [""])[-1] == "true"
+    return parse_qs(query.decode("latin-1")).get("stream", [""])[-1].lower() == "true"
 
 
 async def on(

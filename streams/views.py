@@ -1,10 +1,11 @@
-"""GET /reports/{id}/events up to its first event: who asks, for which job, and where it stands.
+"""Streams up to their first events: who asks, for which job, and where it stands.
 
 What comes after is the event loop's (`application`), which finds an Opening in the environ.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,17 +13,20 @@ from django.http import HttpResponse
 from rest_framework.views import APIView
 
 from budgets.api import user_id_of
-from reports.errors import Erased
+from reports.errors import Erased, InvalidRequest
 from reports.models import ReportJob
 from reports.parsing import JSON, Negotiation
+from responses import api as responses
 from streams import crowd, frames, marks, rights
 from streams.dialects import State
+from streams.openai import NO_TEXT, NOTHING, OPENAI
 from streams.ours import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from uuid import UUID
 
+    from django.http import HttpResponseBase
     from rest_framework.renderers import BaseRenderer
     from rest_framework.request import Request
 
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 
 # In the environ: None where somebody can keep a stream open, who is told of it here.
 OPENING = "reports.opening"
+TRUTHS = ("true", "false")
+NUMBER = re.compile(r"[0-9]{1,10}")
 HEADERS = {
     "Cache-Control": "private, no-store",
     "X-Accel-Buffering": "no",  # nginx would keep events until it has some kilobytes of them
@@ -89,6 +95,29 @@ class EventsView(APIView):
         elif job.is_terminal:
             return HttpResponse(status=204, headers=HEADERS)
         return begin(request, job, OURS, seen, before=frames.RETRY)
+
+
+class ResponseView(responses.ResponseView):
+    """One response, and its events."""
+
+    content_negotiation_class = Streaming
+
+    def get(self, request: Request, response_id: str) -> HttpResponseBase:
+        """The response as it is now. Poll again after `Retry-After` seconds until it has ended.
+
+        With `stream=true` its events as they happen, behind the number `starting_after`.
+        """
+        asked = request.query_params
+        if asked.get("stream", TRUTHS[0]).lower() not in TRUTHS:
+            raise InvalidRequest(stream="It is true or false.")
+        after = asked.get("starting_after", "0")
+        if not NUMBER.fullmatch(after) or int(after) > NO_TEXT:
+            raise InvalidRequest(starting_after="It is the sequence_number of an event.")
+        return super().get(request, response_id)
+
+    def stream(self, request: Request, job: ReportJob) -> HttpResponse:
+        """The first part of the stream: what there is behind the number that was seen."""
+        return begin(request, job, OPENAI, int(request.query_params.get("starting_after", NOTHING)))
 
 
 def begin(

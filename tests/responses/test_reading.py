@@ -173,15 +173,6 @@ def test_there_is_one_model(ada: Api, settings: Settings, name: str, shown: str)
     assert shown in error["message"]
 
 
-def test_a_stream_needs_the_process_that_keeps_it_open(ada: Api):
-    job = job_in("running", user=ada.user)
-
-    response = ada.get(path_of(job) + "?stream=true")
-
-    assert_error(response, 503, "unavailable")
-    assert response.headers["Retry-After"] == "2"
-
-
 def test_an_erased_report_is_asked_again_by_nobody_and_a_response_is(ada: Api):
     job = job_in("succeeded", user=ada.user, openai_request=ASKED.kept(), **DONE)
 

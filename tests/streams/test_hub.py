@@ -13,6 +13,7 @@ from streams import application, marks
 from streams.dialects import State
 from streams.hub import Hub
 from streams.marks import Mark
+from streams.openai import OPENAI, Course
 from streams.ours import OURS
 from streams.rights import Right
 from streams.views import Opening
@@ -109,6 +110,37 @@ def test_a_job_that_is_gone_or_closing_ends_its_streams_and_the_hub_forgets_them
         ours.close()
         assert other.is_over
         assert ours.join(seen(RUNNING)).is_over
+
+    run(story())
+
+
+def test_who_watches_in_another_dialect_is_told_in_it_and_of_the_same_text():
+    async def story() -> None:
+        texts = {JOB: "hello"}
+
+        async def read(_: Any) -> dict[UUID, str]:
+            ours.close()  # after this one read
+            return texts
+
+        ours = Hub(ThreadPoolExecutor(1), texts=read)
+        one = ours.join(seen(QUEUED))
+        theirs = Opening(JOB, Right(2, token_id=2), OPENAI, QUEUED.word, 1)
+        other = ours.join(theirs)
+        course = Course(((2, b"<in_progress>"),), (), "msg_1", "")
+
+        ours.spread({TOPIC: RUNNING, (JOB, OPENAI): State(RUNNING.word, course, is_last=False)})
+        assert (list(one.take()), list(other.take())) == ([b"<running>"], [b"<in_progress>"])
+        ours.hint_at_text(JOB)
+        await ours.read_texts()
+
+        [told], [*_, delta] = one.take(), other.take()
+        assert b'data: {"offset":0,"text":"hello"}' in told
+        assert b'"sequence_number":9,' in delta
+        assert ours.jobs == {JOB}
+        ours.leave(one)
+        assert ours.jobs == {JOB}
+        ours.leave(other)
+        assert not ours.jobs
 
     run(story())
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx2
 import pytest
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from reports.errors import ErrorCode
 from reports.models import ReportJob, Status
+from streams import frames
 from streams.dialects import State
-from streams.openai import NO_TEXT, OPENAI
-from tests.support import sse
+from streams.openai import NO_TEXT, NOTHING, OPENAI
+from tests.support import sdk, sse
 
 AT = datetime(2026, 11, 30, 1, tzinfo=UTC)
 # A line end, a pair of UTF-16, a letter with an accent of its own, a separator of JavaScript.
@@ -50,7 +52,7 @@ def state_of(job: ReportJob) -> State[Any]:
     return State(job.status, OPENAI.say(job), job.is_terminal)
 
 
-def told(job: ReportJob, *, after: int = -1, text: str = "") -> list[dict[str, Any]]:
+def told(job: ReportJob, *, after: int = NOTHING, text: str = "") -> list[dict[str, Any]]:
     """The events that a client gets which has seen so much, as they come over the wire."""
     pieces = list(OPENAI.lacking(after, state_of(job), text))
     wire = b"".join(piece for _, piece in pieces).decode()
@@ -152,6 +154,16 @@ def test_whoever_has_seen_a_part_of_a_text_is_told_that_its_job_failed(
         assert put_together(events) == ""
         ANY_EVENT.validate_python(events[-1], strict=True)
         assert told(job, after=numbers(events)[-1]) == []
+
+
+def test_the_sdk_reads_over_comments_and_ends_with_the_stream():
+    course = OPENAI.lacking(NOTHING, state_of(succeeded()), "")
+    wire = b"".join(piece + frames.STILL_HERE for _, piece in course)
+    client = sdk.answered(lambda _: httpx2.Response(200, content=frames.STILL_HERE + wire))
+
+    events = list(client.responses.retrieve("resp_1", stream=True))
+
+    assert [event.type for event in events] == [*WITH_TEXT, "response.completed"]
 
 
 def test_what_never_ran_was_never_in_progress():

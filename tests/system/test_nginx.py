@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from reports import transitions
+from reports import ids, transitions
 from tests.support import certificates
 from tests.support.processes import ROOT
 from tests.support.rows import job_in
@@ -165,9 +165,15 @@ def test_what_the_example_says_of_headers_and_paths_is_so(
     headers = {"Authorization": f"Bearer {ada.token}"}
     stream = Listener(f"{front}/reports/{job.pk}/events", headers).open()
     assert stream.next().data["status"] == "running"
+    response = f"{front}/v1/responses/{ids.response_id(job.pk)}"
+    course = Listener(f"{response}?stream=true", headers).open()
+    assert [course.next().kind for _ in range(3)][-1] == "response.in_progress"
     transitions.cancel(job)
     assert stream.next().data["status"] == "failed"
     assert stream.rest() == []
+    assert [event.kind for event in course.rest()] == ["response.failed"]
+    polled = requests.get(response, headers=headers, timeout=SOON_S)
+    assert polled.json()["status"] == "cancelled"
     # Past the proxy everybody is sent to https.
     direct = requests.get(f"{ours}/login/", timeout=SOON_S, allow_redirects=False)
     assert direct.status_code == 301
