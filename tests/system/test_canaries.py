@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 PROMPT = "canary-prompt"
+INSTRUCTIONS = "canary-instructions"
 ANSWER = "canary-answer"
 KEY = "canary-idempotency-key"
 PASSWORD = "canary-password"
@@ -108,6 +109,17 @@ def refusals(caller: Caller) -> Iterator[requests.Response]:
     yield caller.ask("GET", f"/{PROMPT}")
     yield caller.ask("BREW", f"/reports?status={PROMPT}")
     yield Caller(caller.address, "canary-token").post(PROMPT)
+    yield response_to(caller, tools=[PROMPT])
+    yield response_to(caller, model=PROMPT)
+    yield response_to(caller, input=[{"role": PROMPT, "content": PROMPT}])
+    yield response_to(caller, input=[{"type": PROMPT}])
+    yield response_to(caller, metadata={"name": [PROMPT]})
+
+
+def response_to(caller: Caller, **members: object) -> requests.Response:
+    """POST /v1/responses, with something in every text."""
+    body = {"input": PROMPT, "instructions": INSTRUCTIONS, "background": True, **members}
+    return caller.ask("POST", "/v1/responses", json=body, headers={"Idempotency-Key": f"{KEY}-v1"})
 
 
 def kept_by(broker: redis.Redis) -> str:
@@ -179,23 +191,30 @@ def test_what_is_entrusted_to_the_product_is_told_nowhere(
     signed_in = [sign_in(address, name) for name in ("nobody", "ada")]
     crew.wait(broken_process, lambda: is_up(broken_address))
     crash = Caller(broken_address, ada.token).post(PROMPT, key=f"{KEY}-crash")
+    crash_of_response = response_to(Caller(broken_address, ada.token))
     assert worker.terminate() == 0
     broken_worker = crew.run("broken-worker", ["python", "-c", BROKEN_WORKER])
     crew.wait(broken_worker, lambda: " ready." in broken_worker.said())
     broken = caller.ended(caller.post(PROMPT, key=f"{KEY}-broken").json()["job_id"])
+    response_id = response_to(caller).json()["id"]
+    broken_response = caller.ended(str(UUID(response_id.removeprefix("resp_"))))
     trace = until(lambda: collector.of(UUID(job_ids[0])), lambda spans: len(spans) == 4)
     metrics = requests.get(f"{address}/metrics", timeout=SOON_S).text
 
     assert sorted(ends) == ["failed", "failed", "failed", "succeeded"]
     assert caller_text(stand_in) == [PROMPT] * 4
     assert broken["error_code"] == "internal_error"
-    assert crash.status_code == 500
+    assert broken_response["error_code"] == "internal_error"
+    assert (crash.status_code, crash_of_response.status_code) == (500, 500)
     assert [answer.status_code for answer in signed_in] == [200, 200]
     assert "ValueError" in broken_worker.said()
     assert "ValueError" in broken_process.said()
     said = {process.log.name: process.said() for process in crew.started}
     told = {**said, "metrics": metrics, "broker": waiting + kept_by(broker)}
-    told |= {f"answer {number}": body for number, body in enumerate([*bodies, crash.text])}
+    told |= {
+        f"answer {number}": body
+        for number, body in enumerate([*bodies, crash.text, crash_of_response.text])
+    }
     told["tokens"] = repr(list(Token.objects.values()))
     # The worker has ended, and what it counted is told by the web process.
     assert 'reports_provider_seconds_count{outcome="succeeded"} 1.0' in metrics
