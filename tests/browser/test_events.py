@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,9 +58,11 @@ def listener(chromium: Browser, address: str, ada: Api) -> Iterator[Tab]:
 def test_states_and_a_growing_text_are_shown_as_they_happen(
     processes: Processes, listener: Tab, ada: Api, provider: Provider
 ):
-    told = "".join(f"data: {json.dumps({'text': word})}\n\n" for word in WORDS)
-    stream = f'{told}data: {{"finish_reason": "stop"}}\n\n'.encode()
-    provider.script(Answer(stream, headers=HEADERS, drip=(40, 0.5)))
+    told = [f"data: {json.dumps({'text': word})}\n\n" for word in WORDS]
+    stream = "".join([*told, 'data: {"finish_reason": "stop"}\n\n'])
+    is_seen = Event()
+    waits = (len("".join(told[:2])), is_seen.is_set)
+    provider.script(Answer(stream.encode(), headers=HEADERS, waits=waits))
     job = job_in("queued", user=ada.user)
     with listener.page.expect_response("**/events") as opened:
         page = listener.open(f"/jobs/{job.pk}/")
@@ -74,6 +77,7 @@ def test_states_and_a_growing_text_are_shown_as_they_happen(
     expect(growing).to_be_visible()
     expect(growing).to_contain_text("Not finished")
     expect(growing.locator(".text")).to_have_text("Once upon \N{GRINNING FACE} a ")
+    is_seen.set()
     expect(page.get_by_role("heading", name="Ready")).to_be_visible()
 
     expect(page.locator("#job .result")).to_have_text("".join(WORDS))

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
+from tests.support.waiting import LOOK_EVERY_S
+
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 JSON = {"Content-Type": "application/json"}
 ABORT = struct.pack("ii", 1, 0)  # SO_LINGER that turns a close into a reset
@@ -51,6 +53,7 @@ class Answer:
     wire: bytes | None = None  # exactly these bytes instead of head and body
     endless: bytes = b""  # sent again and again after the body
     drip: tuple[int, float] | None = None  # so many bytes of the body, then so many seconds
+    waits: tuple[int, Callable[[], object]] | None = None  # so many bytes, the rest once it is so
     drips_head: bool = False  # drip the head as well
     hang: bool = False  # send nothing
     reset_after: int | None = None  # body bytes before a reset
@@ -70,12 +73,17 @@ class Answer:
         lines = [f"HTTP/1.1 {self.status} Scripted", *(f"{n}: {v}" for n, v in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode()
 
-    def pieces(self) -> Iterator[bytes | float]:
-        """Bytes to send and seconds to wait, in order."""
+    def pieces(self) -> Iterator[bytes | float | Callable[[], object]]:
+        """Bytes to send, seconds to wait and conditions to wait for, in order."""
         head, body = (self.head(), self.body) if self.wire is None else (b"", self.wire)
         if self.drips_head:
             head, body = b"", head + body
         yield head
+        if self.waits is not None:
+            at, is_so = self.waits
+            yield body[:at]
+            yield is_so
+            body = body[at:]
         size, pause_s = self.drip or (len(body) or 1, 0.0)
         for at in range(0, len(body), size):
             yield body[at : at + size]
@@ -217,6 +225,10 @@ class Provider:
         for piece in answer.pieces():
             if isinstance(piece, bytes):
                 connection.sendall(piece)
+            elif callable(piece):
+                while not piece():
+                    if self._closing.wait(LOOK_EVERY_S):
+                        return False
             elif piece and self._closing.wait(piece):
                 return False
         connection.settimeout(answer.close_idle_after_s)
