@@ -10,9 +10,10 @@ from django.conf import settings
 from django.db import connection
 
 from access import attempts
-from reports import dispatch, hints, runner
+from reports import runner
 from tests.support import processes as support
 from tests.support.clients import Api
+from tests.support.patience import take_no_stall_for_an_outage
 from tests.support.provider import Provider
 
 if TYPE_CHECKING:
@@ -34,9 +35,8 @@ def django_db_modify_db_settings() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def a_stall_is_no_outage() -> None:
-    """Tests publish and hint in-process, too; a machine that stands still is no broker's outage."""
-    dispatch.BROKER_LIMITS.update(socket_connect_timeout=10, socket_timeout=10)
-    hints.LIMIT_S = 10.0
+    """Tests publish and hint in-process, too."""
+    take_no_stall_for_an_outage()
 
 
 @pytest.fixture(autouse=True)

@@ -172,5 +172,4 @@ def test_a_page_bars_nobody_and_fits(tab: Tab, ada: Api, name: str):
             assert found.violations_count == 0, found.generate_report()
     for width in (NARROWEST, WIDEST):
         page.set_viewport_size({"width": width, "height": 900})
-        page.screenshot(path=PICTURES / f"{name}-dark-{width}.png")
         assert page.evaluate("document.documentElement.scrollWidth") <= width

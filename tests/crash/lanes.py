@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import psycopg
+import redis
 
+from reports import hints
+from tests.crash.scenarios import SCENARIOS, TOLD
 from tests.support import processes
 from tests.support.provider import Provider
 from tests.support.waiting import until
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from tests.crash.scenarios import Scenario
 
 BROKER_NUMBERS = {"postgresql": 11, "sqlite": 12}  # the tests around this one use 0
+WARM = ("accept", "run, watched", "tell")  # together they import what any of them does
 
 
 @dataclass(slots=True)
@@ -33,8 +37,11 @@ class Lane:
     vendor: str
     victim: subprocess.Popen[str]
     provider: Provider
+    receiver: Provider  # of webhooks
+    broker: redis.Redis
     log: Path
     token: str = ""
+    is_acting: bool = False
 
     def ask(self, do: str, **command: object) -> dict[str, Any]:
         """Have a child of the victim do something; AssertionError if the victim itself is gone."""
@@ -42,7 +49,9 @@ class Lane:
         assert self.victim.stdout is not None
         self.victim.stdin.write(json.dumps({"do": do, "token": self.token, **command}) + "\n")
         self.victim.stdin.flush()
+        self.is_acting = True
         line = self.victim.stdout.readline()
+        self.is_acting = False
         assert line, self.log.read_text()
         answer: dict[str, Any] = json.loads(line)
         return answer
@@ -58,28 +67,48 @@ class Lane:
         until(lambda: self.provider.open_connections, lambda still_open: still_open == 0)
         return [call.job_id for call in self.provider.calls]
 
+    def messages(self) -> list[str]:
+        """The id of each message that the receiver saw, once all connections have ended."""
+        until(lambda: self.receiver.open_connections, lambda still_open: still_open == 0)
+        return [call.headers["webhook-id"] for call in self.receiver.calls]
+
     def begin(self, scenario: Scenario) -> None:
         """Forget earlier calls, and answer as the scenario wants."""
-        self.provider.script(*scenario.answers)
+        answers = scenario.answers
+        if scenario.waits_for_text:
+            answers = (replace(answers[0], waits=(len(TOLD), self._is_passed_on)),)
+        self.provider.script(*answers)
+        self.receiver.script(*scenario.receiver)
+
+    def _is_passed_on(self) -> bool:
+        return not self.is_acting or bool(self.broker.keys(f"{hints.TEXT}*"))
 
 
 @contextmanager
 def lane(vendor: str, directory: Path) -> Iterator[Lane]:
     """A lane on a database of this vendor, made for it and dropped after it."""
-    with _database(vendor, directory) as url, Provider() as provider:
+    with (
+        _database(vendor, directory) as url,
+        redis.Redis.from_url(_numbered(os.environ["REDIS_URL"], BROKER_NUMBERS[vendor])) as broker,
+        Provider() as provider,
+        Provider() as receiver,
+    ):
         environment = processes.environment(
             DJANGO_SETTINGS_MODULE="reports_project.settings",
             DATABASE_URL=url,
             REDIS_URL=_numbered(os.environ["REDIS_URL"], BROKER_NUMBERS[vendor]),
             INFERENCE_URL=provider.url,
+            CRASH_RECEIVER=receiver.url,
             ALLOWED_HOSTS="testserver",
             INFERENCE_MAX_ATTEMPTS="2",
         )
         log = directory / f"victim-{vendor}.log"
         with log.open("w") as errors, _victim(environment, errors) as victim:
-            opened = Lane(vendor, victim, provider, log)
+            opened = Lane(vendor, victim, provider, receiver, broker, log)
             (opened.token,) = opened.tell("migrate")
-            opened.tell("warm", scenario="accept")
+            for name in WARM:
+                opened.begin(SCENARIOS[name])
+                opened.tell("warm", scenario=name)
             yield opened
 
 

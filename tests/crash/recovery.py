@@ -16,6 +16,8 @@ from budgets.models import InferenceBudget
 from reports import invariants, messages, sweep, tasks
 from reports.errors import ErrorCode
 from reports.models import TERMINAL, ReportJob
+from tests.crash import telling
+from webhooks.models import WebhookDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,11 +35,15 @@ ERASABLE = frozenset(
 
 
 def recover(scenario: Scenario, api: Api) -> dict[str, Any]:
-    """Let clients, workers and the sweep carry on; return what is wrong and what was to be called.
+    """Let clients, workers and the sweep carry on.
+
+    Returns what is wrong, what was to be called, and whether and as what a webhook was told.
 
     A message may be delivered twice at any time, so what a dead worker held comes back at once,
     and every job's comes once more in the end.
     """
+    watchers = telling.Watchers.of_now()
+    is_told = WebhookDelivery.objects.ended().exists()
     problems = [f"at once: {fault}" for fault in invariants.check()]
     terminal = _terminal_rows()
     if scenario.by_client:
@@ -53,7 +59,15 @@ def recover(scenario: Scenario, api: Api) -> dict[str, Any]:
     problems += [f"not terminal after two sweeps: {job}" for job in left]
     _deliver(list(ReportJob.objects.values_list("pk", flat=True)))
     problems += _problems(scenario, terminal, waiting)
-    return {"problems": problems, "called": [str(pk) for pk in waiting]}
+    problems += watchers.come_back(api)
+    if scenario.receiver:
+        problems += telling.tell_the_rest()
+    return {
+        "problems": problems,
+        "called": [str(pk) for pk in waiting],
+        "is_told": is_told,
+        "messages": [delivery.webhook_id for delivery in WebhookDelivery.objects.all()],
+    }
 
 
 def _deliver(job_ids: list[UUID]) -> None:

@@ -28,6 +28,9 @@ from tests.crash import boundaries, recovery
 from tests.crash.boundaries import Boundary
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.support.clients import Api
+from tests.support.patience import take_no_stall_for_an_outage
+from tests.support.waiting import until
+from webhooks.models import WebhookDelivery, WebhookEndpoint, WebhookWatermark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Serve until the input closes."""
+    take_no_stall_for_an_outage()
     # What anything prints must not be taken for an answer.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -102,19 +106,29 @@ def _obey(command: dict[str, Any], tell: Tell) -> None:
 
 
 def _act(scenario: Scenario, api: Api, *, tell: Tell, kill_at: list[Any] | None) -> None:
-    ReportJob.objects.all().delete()
+    for model in (WebhookEndpoint, WebhookWatermark, ReportJob):
+        model.objects.all().delete()
     InferenceBudget.objects.all().delete()
     with redis.Redis.from_url(settings.REDIS_URL) as broker:
         broker.flushdb()
     scenario.prepare(api)
     connections.close_all()
-    boundaries.watch(boundaries.Recorder(tell, Boundary(*kill_at) if kill_at else None))
+    recorder = boundaries.Recorder(tell, Boundary(*kill_at) if kill_at else None)
+    boundaries.watch(recorder)
     scenario.act(api)
+    if scenario.last:
+        until(lambda: recorder.has_reached(scenario.thread, scenario.last), within_s=30)
     hints._teller._waiting.join()
 
 
 def _described() -> list[str]:
+    deliveries = WebhookDelivery.objects.all()
     return [
-        f"{job.status} {job.error_code or ('erased' if job.is_erased else '')}".strip()
+        "; ".join(
+            (
+                f"{job.status} {job.error_code or ('erased' if job.is_erased else '')}".strip(),
+                *(delivery.state for delivery in deliveries if delivery.job_id == job.pk),
+            )
+        )
         for job in ReportJob.objects.all()
     ]

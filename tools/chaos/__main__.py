@@ -19,7 +19,7 @@ from tools import children, postgres, valkey
 from tools.chaos import books as bookkeeping
 from tools.chaos.faults import Faults
 from tools.chaos.load import Load
-from tools.chaos.receiver import Receiver, faults as faults_of_telling, is_waiting
+from tools.chaos.receiver import Receiver, faults as faults_of_telling, hurry, is_waiting
 from tools.chaos.stack import PROMISE_S, ROOT, Stack, tokens
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ LOOK_EVERY_S = 0.05
 SLACK_S = 30.0  # for processes to come up on a loaded machine before the promise counts
 ANSWERED_WITHIN_S = 60.0
 LISTENERS = 3  # users with a webhook
-TOLD_WITHIN_S = 120.0  # an attempt of a killed worker is left alone for its lease
+TOLD_WITHIN_S = 120.0  # who begins an attempt only now and is slow keeps it for its lease
 SHOWN = 40
 
 
@@ -83,6 +83,7 @@ def _run(options: argparse.Namespace, directory: Path, logs: Path, ending: ExitS
     faults = Faults(stack, load, options.seed)
     broken_s = _break(options, stack, load, faults)
     quiet_s = _calm(stack, load, faults)
+    hurry(stack)
     told_s = _wait(lambda: not is_waiting(stack), stack, until=time.monotonic() + TOLD_WITHIN_S)
     checked = stack.manage("check_invariants")
     said, _ = checked.communicate()

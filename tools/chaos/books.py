@@ -26,13 +26,8 @@ SELECT id::text AS job_id, user_id, idempotency_key, status, http_status, error_
   FROM reports_reportjob
 """
 # Whether a request was made is written in the row for these; for the others nobody can know.
-CALLED_ONCE = {
-    "",
-    "provider_5xx",
-    "provider_rejected",
-    "provider_timeout",
-    "provider_invalid_response",
-}
+# Not among them: a worker that stood still until the deadline sent nothing.
+CALLED_ONCE = {"", "provider_5xx", "provider_rejected", "provider_invalid_response"}
 NEVER_CALLED = {"queue_expired"}
 FROM_OUR_CODE = "internal_error"
 
