@@ -88,4 +88,4 @@ def test_what_stands_in_the_document_does_the_job(
 
     jobs = ReportJob.objects.values_list("status", flat=True)
     assert list(jobs) == ["succeeded"] * len(programs())
-    assert len(provider.calls) == len(programs()) >= 3
+    assert len(provider.calls) == len(programs()) == 4
