@@ -164,8 +164,10 @@ class ReportJobAdmin(HistoryAdmin):
 
     @admin.display(description="prompt")
     def prompt_as_sent(self, job: ReportJob) -> SafeString:
-        """The prompt, to the letter."""
-        return format_html('<pre class="job-text" dir="auto">{}</pre>', job.prompt)
+        """The prompt, or the messages that were asked, to the letter."""
+        asked = job.conversation
+        text = job.prompt if asked is None else asked.recital
+        return format_html('<pre class="job-text" dir="auto">{}</pre>', text)
 
     @admin.display(description="text")
     def text_as_answered(self, job: ReportJob) -> str:

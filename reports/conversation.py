@@ -68,6 +68,14 @@ class Conversation:
         return BETWEEN.join(texts if self.instructions is None else [self.instructions, *texts])
 
     @property
+    def recital(self) -> str:
+        """The same for people: who said what."""
+        told = [f"{said.role}: {said.text}" for said in self.messages]
+        if self.instructions is not None:
+            told.insert(0, f"instructions: {self.instructions}")
+        return BETWEEN.join(told)
+
+    @property
     def identity(self) -> str:
         """What tells it from another under the same key, and from every prompt: they hold no NUL.
 

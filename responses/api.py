@@ -65,12 +65,13 @@ class ResponseView(APIView):
         job = access(request, response_id)
         if request.query_params.get("stream") == "true":
             return self.stream(request, job)
-        headers: dict[str, str] = {}
+        fields = objects.response_of(job)
+        headers = {**PRIVATE, **_pace(job)}
         if request.accepted_renderer.format == JSONRenderer.format:
-            headers["ETag"] = etag_of(objects.response_of(job))
+            headers["ETag"] = etag_of(fields)
             if is_known(headers["ETag"], request.headers.get("If-None-Match", "")):
-                return Response(status=304, headers={**PRIVATE, **headers, **_pace(job)})
-        return _told(job, {**PRIVATE, **headers})
+                return Response(status=304, headers=headers)
+        return Response(fields, headers=headers)
 
     def stream(self, request: Request, job: ReportJob) -> HttpResponseBase:
         """Its events, where there is somebody to keep them coming. Raises Unavailable."""

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.utils import timezone
 
+from reports.conversation import Conversation, Message
 from tests.admin.conftest import staff
 from tests.admin.paths import JOBS, page_of
 from tests.support import html
@@ -63,6 +64,19 @@ def test_a_look_at_texts_is_written_down_once_and_without_them(ada: Api, caplog)
     (line,) = [record.getMessage() for record in caplog.records if "looked" in record.getMessage()]
     assert line == f"operator {entry.user_id}: job {job.pk} looked at, with its texts"
     assert "my " not in caplog.text
+
+
+def test_who_may_see_texts_sees_all_that_a_response_was_asked(ada: Api):
+    reader = staff("reader", "view_reportjob", "view_text")
+    asked = Conversation(
+        messages=(Message("developer", "no rhymes"), Message("user", "why?")),
+        instructions="be kind",
+    )
+    job = job_in("succeeded", user=ada.user, prompt="why?", openai_request=asked.kept())
+
+    page = html.read(reader.get(page_of(job)))
+
+    assert "instructions: be kind developer: no rhymes user: why?" in page.words
 
 
 def test_an_erased_job_says_so_and_is_no_look(operator: Client, ada: Api):

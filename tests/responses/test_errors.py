@@ -12,9 +12,11 @@ from django.test import Client
 from reports import errors
 from reports.envelopes import envelope_of
 from reports.models import ReportJob
+from reports_project import asgi
 from tests.responses.calls import RESPONSES, assert_error, create
 from tests.support.expect import assert_problem, body_of
 from tests.support.rows import give_budget, job_in
+from tests.test_front_door import SCOPE, answer_to, body
 from tests.test_problems import refusals
 
 if TYPE_CHECKING:
@@ -36,6 +38,23 @@ def test_every_refusal_has_an_envelope(kind: type[Refusal]):
     assert error["param"] is None
     renamed = "invalid_api_key" if kind is errors.NotAuthenticated else kind.code
     assert error["code"] == renamed
+
+
+@pytest.mark.parametrize(
+    ("pieces", "status", "code"),
+    [([b"x" * 200_000], 413, "too_large"), ([], 408, "body_timeout")],
+)
+def test_what_is_refused_at_the_front_door_has_one_too(
+    monkeypatch: pytest.MonkeyPatch, pieces: list[bytes], status: int, code: str
+):
+    monkeypatch.setattr(asgi, "BODY_TIMEOUT_S", 5 if pieces else 0.05)
+
+    messages = [body(piece, more=False) for piece in pieces]
+    start, end = answer_to(*messages, scope={**SCOPE, "path": RESPONSES})
+
+    assert start["status"] == status
+    assert dict(start["headers"])[b"content-type"] == b"application/json"
+    assert json.loads(end["body"])["error"]["code"] == code
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer sk-wrong"])
@@ -70,7 +89,7 @@ def test_a_foreign_host_is_400(ada: Api):
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "code"),
+    ("sent", "status", "code"),
     [
         (b"", 400, "invalid_request"),
         (b"[]", 400, "invalid_request"),
@@ -79,8 +98,8 @@ def test_a_foreign_host_is_400(ada: Api):
         (b'{"input": "' + b"a" * 128 * 1024 + b'"}', 413, "too_large"),
     ],
 )
-def test_a_body_that_is_none(ada: Api, body: bytes, status: int, code: str):
-    assert_error(ada.post_raw(body, path=RESPONSES), status, code)
+def test_a_body_that_is_none(ada: Api, sent: bytes, status: int, code: str):
+    assert_error(ada.post_raw(sent, path=RESPONSES), status, code)
 
 
 def test_another_media_type_is_415(ada: Api):
