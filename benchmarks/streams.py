@@ -1,10 +1,11 @@
 """Two thousand open streams in one events process: what they cost, and how late events come.
 
-    python -m benchmarks.streams [--streams 2000] [--jobs 200] [--idle 10]
+    python -m benchmarks.streams [--streams 2000] [--jobs 200] [--idle 10] [--openai]
 
 Starts its own PostgreSQL, Valkey and events process. Each job is claimed and ends while everybody
 watches. Exit status 1 if the process grew over 200 MB, kept a connection for a stream, or if one
-stream missed one event.
+stream missed one event. `--openai` watches /v1/responses/{id}?stream=true instead of
+/reports/{id}/events.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import resource
 import signal
 import statistics
@@ -40,6 +42,11 @@ JOBS_A_USER = 20
 OPENING = 50
 WITHIN_S = 120
 STEP_S = 0.01
+# Of the lines that name a state: how they begin, and the states that they name.
+LINES = {
+    False: (b"id: ", {"running": "running", "succeeded": "succeeded"}),
+    True: (b"event: ", {"response.in_progress": "running", "response.completed": "succeeded"}),
+}
 
 
 @dataclass(slots=True)
@@ -48,6 +55,7 @@ class Watcher:
 
     job_id: UUID
     token: str
+    is_openai: bool
     came: dict[str, float] = field(default_factory=dict)
     is_over: bool = False
     opened: asyncio.Event = field(default_factory=asyncio.Event)
@@ -56,8 +64,11 @@ class Watcher:
         """Until the stream ends."""
         async with gate:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4096)
+            path = f"/reports/{self.job_id}/events"
+            if self.is_openai:
+                path = f"/v1/responses/resp_{self.job_id.hex}?stream=true"
             writer.write(
-                f"GET /reports/{self.job_id}/events HTTP/1.1\r\nHost: localhost\r\n"
+                f"GET {path} HTTP/1.1\r\nHost: localhost\r\n"
                 f"Authorization: Bearer {self.token}\r\n\r\n".encode()
             )
             await self._next(reader)
@@ -67,12 +78,14 @@ class Watcher:
         writer.close()
 
     async def _next(self, reader: asyncio.StreamReader) -> None:
+        begin, states = LINES[self.is_openai]
         line = await reader.readline()
-        while line and not line.startswith(b"id: "):
+        while line and not line.startswith(begin):
             line = await reader.readline()
         self.is_over = not line
-        if line:
-            self.came[line.decode().strip().rpartition("-")[2]] = time.monotonic()
+        word = re.split("[ -]", line.decode().strip())[-1]
+        if word in states:
+            self.came[states[word]] = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +118,7 @@ def _port(link: Any) -> int | None:
     return link.raddr.port if link.raddr else None
 
 
-def fill(jobs: int, streams: int) -> list[Watcher]:
+def fill(jobs: int, streams: int, *, is_openai: bool) -> list[Watcher]:
     """Queued jobs of several users, and who watches them."""
     from django.contrib.auth import get_user_model  # noqa: PLC0415  # needs django.setup()
 
@@ -115,10 +128,10 @@ def fill(jobs: int, streams: int) -> list[Watcher]:
     for number in range(-(-jobs // JOBS_A_USER)):
         user = get_user_model().objects.create_user(f"watcher-{number}")
         token = str(Token.objects.create(user)[1])
-        watchers += [Watcher(job_id, token) for job_id in accept(user, JOBS_A_USER)]
+        watchers += [Watcher(job_id, token, is_openai) for job_id in accept(user, JOBS_A_USER)]
     watchers = watchers[:jobs]
     return [
-        Watcher(watchers[number % jobs].job_id, watchers[number % jobs].token)
+        Watcher(watchers[number % jobs].job_id, watchers[number % jobs].token, is_openai)
         for number in range(streams)
     ]
 
@@ -187,6 +200,7 @@ def main() -> int:
     words.add_argument("--streams", type=int, default=2000)
     words.add_argument("--jobs", type=int, default=200)
     words.add_argument("--idle", type=float, default=10.0)
+    words.add_argument("--openai", action="store_true")
     given = words.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -205,7 +219,7 @@ def main() -> int:
 
         django.setup()
         call_command("migrate", verbosity=0, interactive=False)
-        watchers = fill(given.jobs, given.streams)
+        watchers = fill(given.jobs, given.streams, is_openai=given.openai)
         child = process(stack, directory, "-m", "reports_project.events")
         while not answers(f"http://127.0.0.1:{port}"):
             time.sleep(0.1)
