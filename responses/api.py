@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from budgets.api import user_id_of
 from reports import acceptance, ids, parsing, serializers, transitions
 from reports.api import PRIVATE, etag_of, is_known, poll_after_s
-from reports.errors import Erased, NotFound, Unavailable
+from reports.errors import Erased, NotFound
 from reports.models import ReportJob
 from responses import asking, objects, paging
 from responses.refusals import ModelNotFound
@@ -63,8 +63,6 @@ class ResponseView(APIView):
     def get(self, request: Request, response_id: str) -> HttpResponseBase:
         """The response as it is now. Poll again after `Retry-After` seconds until it has ended."""
         job = access(request, response_id)
-        if request.query_params.get("stream") == "true":
-            return self.stream(request, job)
         fields = objects.response_of(job)
         headers = {**PRIVATE, **_pace(job)}
         if request.accepted_renderer.format == JSONRenderer.format:
@@ -72,10 +70,6 @@ class ResponseView(APIView):
             if is_known(headers["ETag"], request.headers.get("If-None-Match", "")):
                 return Response(status=304, headers=headers)
         return Response(fields, headers=headers)
-
-    def stream(self, request: Request, job: ReportJob) -> HttpResponseBase:
-        """Its events, where there is somebody to keep them coming. Raises Unavailable."""
-        raise Unavailable("Events cannot be had now. Poll the response instead.")
 
     def delete(self, request: Request, response_id: str) -> Response:
         """Erase the texts of an ended response for good; it is not found any more."""

@@ -108,16 +108,15 @@ class ResponseView(responses.ResponseView):
         With `stream=true` its events as they happen, behind the number `starting_after`.
         """
         asked = request.query_params
-        if asked.get("stream", TRUTHS[0]).lower() not in TRUTHS:
+        if (wants := asked.get("stream", "false")).lower() not in TRUTHS:
             raise InvalidRequest(stream="It is true or false.")
         after = asked.get("starting_after", "0")
         if not NUMBER.fullmatch(after) or int(after) > NO_TEXT:
             raise InvalidRequest(starting_after="It is the sequence_number of an event.")
+        if wants.lower() == "true":
+            job = responses.access(request, response_id)
+            return begin(request, job, OPENAI, int(asked.get("starting_after", NOTHING)))
         return super().get(request, response_id)
-
-    def stream(self, request: Request, job: ReportJob) -> HttpResponse:
-        """The first part of the stream: what there is behind the number that was seen."""
-        return begin(request, job, OPENAI, int(request.query_params.get("starting_after", NOTHING)))
 
 
 def begin(

@@ -84,7 +84,8 @@ def test_a_stream_begins_with_what_has_happened(ada: Api, status: str, kinds: li
 
 
 def test_its_head_is_that_of_a_stream_whatever_a_client_accepts(ada: Api):
-    path = opening(job_in("succeeded", user=ada.user))
+    job = job_in("succeeded", user=ada.user)
+    path = opening(job)
 
     for accepted in ("application/json", "text/event-stream", "*/*"):
         answer = ada.get(path, Accept=accepted)
@@ -92,6 +93,7 @@ def test_its_head_is_that_of_a_stream_whatever_a_client_accepts(ada: Api):
         assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
         assert answer.headers["Cache-Control"] == "private, no-store"
         assert answer.headers["X-Accel-Buffering"] == "no"
+    assert ada.get(opening(job, "stream=True")).content == ada.get(path).content
     assert ada.get(path).content.startswith(b"event: response.created\ndata: {")
     assert ada.get(path, Accept="image/png").status_code == 406
     assert ada.request("HEAD", path).content == b""
