@@ -177,6 +177,13 @@ def test_a_key_of_a_report_is_no_key_of_a_response_and_the_other_way_round(ada: 
     assert ada.post("why?", key="key-2").status_code == 422
 
 
+def test_no_prompt_passes_for_a_conversation_under_the_same_key(ada: Api):
+    create(ada)
+    told = ReportJob.objects.get().identity
+
+    assert ada.post(told.removeprefix("\0")).status_code == 422
+
+
 def test_the_same_request_as_one_that_was_deleted_says_so(ada: Api):
     told = body_of(create(ada))
     ada.request("POST", f"{RESPONSES}/{told['id']}/cancel")
