@@ -200,7 +200,7 @@ def test_sigterm_ends_every_stream_whole_and_the_client_resumes_elsewhere(
     process.child.send_signal(signal.SIGTERM)
 
     assert stream.rest() == []  # a connection that is cut in the middle raises
-    assert process.child.wait(10) == 0
+    assert process.child.wait(30) == 0
     stream.address = stream.address.replace(address, hinted)
     stream.open()
     transitions.cancel(job)

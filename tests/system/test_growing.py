@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from tests.support.clients import Api
     from tests.support.processes import Processes
     from tests.support.provider import Provider
-    from tests.support.sse import Event
+    from tests.support.sse import Event as Told
 
 pytestmark = [
     pytest.mark.system,
@@ -56,7 +58,7 @@ def listener(address: str, api: Api, job_id: str) -> Listener:
     return Listener(f"{address}/reports/{job_id}/events", headers)
 
 
-def put_together(events: list[Event]) -> str:
+def put_together(events: list[Told]) -> str:
     """The text that a client has, which keeps what is new behind what it has."""
     text = ""
     for event in events:
@@ -103,13 +105,15 @@ def test_a_text_grows_in_coarse_steps_and_whoever_comes_back_goes_on_where_they_
 def test_a_late_comer_is_told_all_there_is_and_nobody_else_hears_of_it(
     addresses: tuple[str, str], stand_in: Provider, ada: Api, broker: redis.Redis
 ):
-    stand_in.script(stream(pause_s=0.1))
+    is_seen = Event()
+    whole = stream(pause_s=0)
+    stand_in.script(replace(whole, waits=(len(whole.body) // 2, is_seen.is_set)))
     caller, address = Caller(addresses[0], ada.token), addresses[1]
     [unwatched, job_id] = caller.accepted(2)
 
     early = listener(address, ada, job_id).open()
-    while early.next().kind != "text" or early.events[-1].data["offset"] < 40:
-        continue
+    while len(put_together(early.events)) < 40:
+        early.next()
     late = listener(address, ada, job_id).open()
     first = [late.next(), late.next()]
 
@@ -120,6 +124,7 @@ def test_a_late_comer_is_told_all_there_is_and_nobody_else_hears_of_it(
     [(key, ttl)] = texts(broker).items()
     assert key == hints.text_key(job_id)  # type: ignore[arg-type]
     assert 0 < ttl <= float(ROOMY["INFERENCE_TIMEOUT_S"]) + float(SHORT["LEASE_GRACE_S"])
+    is_seen.set()
     assert caller.ended(unwatched)["text"] == TEXT
 
 
