@@ -19,7 +19,7 @@ from tools import children, postgres, valkey
 from tools.chaos import books as bookkeeping
 from tools.chaos.faults import Faults
 from tools.chaos.load import Load
-from tools.chaos.receiver import Receiver, faults as faults_of_telling, hurry, is_waiting
+from tools.chaos.receiver import Receiver, end_leases, faults as faults_of_telling, is_waiting
 from tools.chaos.stack import PROMISE_S, ROOT, Stack, tokens
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace, directory: Path, logs: Path, ending: ExitS
     faults = Faults(stack, load, options.seed)
     broken_s = _break(options, stack, load, faults)
     quiet_s = _calm(stack, load, faults)
-    hurry(stack)
+    end_leases(stack)
     told_s = _wait(lambda: not is_waiting(stack), stack, until=time.monotonic() + TOLD_WITHIN_S)
     checked = stack.manage("check_invariants")
     said, _ = checked.communicate()

@@ -26,7 +26,7 @@ SELECT j.id::text, j.status, d.id::text, d.state
 OPEN = "SELECT count(*) FROM webhooks_webhookdelivery WHERE state IN ('pending', 'running')"
 HURRY = """
 UPDATE webhooks_webhookdelivery SET next_try_at = STATEMENT_TIMESTAMP()
- WHERE state IN ('pending', 'running')
+ WHERE state = %s AND next_try_at > STATEMENT_TIMESTAMP()
 """
 # In development a receiver may be on this machine, and only there.
 VARIABLES = {"DEBUG": "1"}
@@ -90,14 +90,14 @@ class Receiver:
             raise RuntimeError(said)
 
 
-def hurry(stack: Stack) -> None:
-    """Let no wait and no lease of a dead worker last any longer: at worst a message comes twice."""
-    with stack.connect() as connection:
-        connection.execute(HURRY)
+def end_leases(stack: Stack) -> None:
+    """Let nobody wait for a worker that is dead: at worst a message comes twice."""
+    _hurry(stack, "running")
 
 
 def is_waiting(stack: Stack) -> bool:
-    """Whether a message has an attempt to come, or an ending was not looked at yet."""
+    """Whether a message has an attempt to come, which is due now, or an ending was not seen yet."""
+    _hurry(stack, "pending")  # after two attempts that broke off it would be due in five minutes
     with stack.connect() as connection:
         [(waiting,)] = connection.execute(OPEN).fetchall()
         untold = [row for row in connection.execute(TOLD).fetchall() if row[2] is None]
@@ -122,3 +122,8 @@ def faults(stack: Stack, receiver: Receiver) -> list[str]:
         if jobs.get(message_id) != job_id:
             found.append(f"{message_id} was about {job_id}, its row about {jobs.get(message_id)}")
     return found
+
+
+def _hurry(stack: Stack, state: str) -> None:
+    with stack.connect() as connection:
+        connection.execute(HURRY, [state])
