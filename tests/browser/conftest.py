@@ -30,7 +30,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_MS = 10_000
+PATIENCE_MS = 30_000
 FRAGMENT = "**/fragment/**"
 EVENTS = "**/events"
 expect.set_options(timeout=PATIENCE_MS)
