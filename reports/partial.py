@@ -83,7 +83,8 @@ class Scribe:
         finally:
             with self._some:
                 self._followed.remove(followed)
-                if followed.told:
+                # Watched, the first of it may be on its way at this moment.
+                if followed.told or followed.is_watched:
                     self._ended.append(job_id)
 
     def _run(self) -> None:

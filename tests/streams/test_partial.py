@@ -84,6 +84,16 @@ def test_a_text_that_nobody_watches_is_not_passed_on(broker: redis.Redis, job_id
         assert not broker.exists(hints.text_key(job_id))
 
 
+def test_a_text_that_ends_while_its_first_part_is_on_its_way_leaves_nothing_either(job_id: UUID):
+    scribe = partial.Scribe()
+    scribe._thread = threading.current_thread()  # it looks at nothing by itself
+
+    with scribe.following(job_id, Growing(), ends_at=time.monotonic() + 30):
+        scribe._followed[0].is_watched = True
+
+    assert scribe._ended == [job_id]
+
+
 @pytest.mark.parametrize(("text", "left_s"), [("x" * 70_000, 30), ("one", -1)])
 def test_a_long_text_and_one_whose_lease_is_over_are_not_passed_on(
     job_id: UUID, text: str, left_s: float

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +15,8 @@ from tests.system.parts import called
 from tools import valkey
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openai import OpenAI
 
     from tests.support.clients import Api
@@ -66,12 +70,20 @@ def asked(client: OpenAI) -> str:
     return made.id
 
 
-def cut_off_after_each(client: OpenAI, response_id: str, *, until_type: str) -> list[Any]:
+def half_spoken(goes_on: Event, *, end: bool = True) -> Answer:
+    """Half of the words at once, and the others when it goes on."""
+    whole = spoken(pause_s=0, end=end)
+    return replace(whole, waits=(len(whole.body) // 2, goes_on.is_set))
+
+
+def cut_off_after_each(
+    client: OpenAI, response_id: str, *, until_type: str, behind: Sequence[Any] = ()
+) -> list[Any]:
     """The events of a client that loses its connection after each and goes on behind it."""
-    seen: list[Any] = []
+    seen = list(behind)
     while not seen or seen[-1].type != until_type:
-        behind = {"starting_after": seen[-1].sequence_number} if seen else {}
-        with client.responses.retrieve(response_id, stream=True, **behind) as stream:
+        after = {"starting_after": seen[-1].sequence_number} if seen else {}
+        with client.responses.retrieve(response_id, stream=True, **after) as stream:
             seen.append(next(iter(stream)))
     return seen
 
@@ -89,7 +101,7 @@ def numbers(events: list[Any]) -> list[int]:
 def test_a_client_that_is_cut_off_after_every_event_has_the_whole_text(
     client: OpenAI, stand_in: Provider
 ):
-    stand_in.script(spoken(pause_s=0.06))
+    stand_in.script(spoken(pause_s=0.1))
     response_id = asked(client)
 
     seen = cut_off_after_each(client, response_id, until_type="response.completed")
@@ -115,7 +127,7 @@ def test_a_client_that_is_cut_off_after_every_event_has_the_whole_text(
 def test_a_client_that_stays_sees_the_text_grow_and_the_stream_end(
     client: OpenAI, stand_in: Provider
 ):
-    stand_in.script(spoken(pause_s=0.04))
+    stand_in.script(spoken(pause_s=0.1))
     response_id = asked(client)
 
     with client.responses.stream(response_id=response_id) as stream:
@@ -138,7 +150,8 @@ def test_a_provider_that_does_not_stream_is_told_in_one_part(client: OpenAI, sta
 def test_whoever_has_a_part_of_a_text_learns_that_it_was_cancelled(
     client: OpenAI, stand_in: Provider
 ):
-    stand_in.script(spoken(pause_s=0.1))
+    goes_on = Event()
+    stand_in.script(half_spoken(goes_on))
     response_id = asked(client)
     seen = cut_off_after_each(client, response_id, until_type="response.output_text.delta")
 
@@ -154,15 +167,19 @@ def test_whoever_has_a_part_of_a_text_learns_that_it_was_cancelled(
         assert events[-1].response.status == "cancelled"
         assert events[-1].sequence_number > after
     assert put_together(came_back) == ""
+    goes_on.set()
     last = came_back[-1].sequence_number
     assert list(client.responses.retrieve(response_id, stream=True, starting_after=last)) == []
 
 
 def test_a_text_that_breaks_off_fails_behind_its_parts(client: OpenAI, stand_in: Provider):
-    stand_in.script(spoken(pause_s=0.04, end=False))
+    goes_on = Event()
+    stand_in.script(half_spoken(goes_on, end=False))
     response_id = asked(client)
 
-    seen = cut_off_after_each(client, response_id, until_type="response.failed")
+    parts = cut_off_after_each(client, response_id, until_type="response.output_text.delta")
+    goes_on.set()
+    seen = cut_off_after_each(client, response_id, until_type="response.failed", behind=parts)
 
     assert TEXT.startswith(put_together(seen))
     assert put_together(seen)
