@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from reports import dispatch, transitions
+from reports import transitions
 from reports.provider import Completion
 from tests.browser.conftest import Tab, sign_in
 from tests.browser.test_polling import LISTEN
 from tests.support.provider import Answer
 from tests.support.rows import job_in
 from tests.support.waiting import until
+from tests.system.parts import published
 from tools import valkey
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def test_states_and_a_growing_text_are_shown_as_they_happen(
     polls = len(listener.polls)
 
     worker = processes.worker(INFERENCE_URL=provider.url)
-    assert dispatch.publish(job.pk)
+    published(job)
     growing = page.locator("#growing")
     expect(growing).to_be_visible()
     expect(growing).to_contain_text("Not finished")

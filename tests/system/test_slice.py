@@ -9,12 +9,12 @@ import pytest
 import requests
 from django.conf import settings
 
-from reports import dispatch, messages
+from reports import messages
 from reports.models import ReportJob
 from tests.support.provider import Answer
 from tests.support.rows import budget
 from tests.support.waiting import until
-from tests.system.parts import SOON_S, Caller, called
+from tests.system.parts import SOON_S, Caller, called, published
 
 if TYPE_CHECKING:
     import redis
@@ -66,7 +66,7 @@ def test_a_duplicate_key_does_not_double_spend(
     assert caller.ended(str(job.pk))["text"] == "hello"
     assert called(stand_in) == [str(job.pk)]
 
-    assert dispatch.publish(job.pk)
+    published(job)
     until_drained(broker)
     assert called(stand_in) == [str(job.pk)]
     assert caller.post("hello", key="twice").json()["status"] == "succeeded"
