@@ -13,6 +13,8 @@ from reports.parsing import JSON, PROBLEM
 from responses import refusals as openai
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openapi.headers import Header
     from reports.errors import Refusal
 
@@ -70,18 +72,22 @@ def answer(
 
 def refused(*kinds: type[Refusal]) -> Answers:
     """Problem documents by status, each with the codes that it can have."""
-    by_status: dict[int, list[type[Refusal]]] = defaultdict(list)
-    for kind in kinds:
-        by_status[kind.status].append(kind)
-    return {str(status): _problem(status, by_status[status]) for status in sorted(by_status)}
+    return _by_status(kinds, _problem)
 
 
 def enveloped(*kinds: type[Refusal]) -> Answers:
     """The same below /v1, in OpenAI's envelope."""
+    return _by_status(kinds, _envelope)
+
+
+def _by_status(
+    kinds: tuple[type[Refusal], ...],
+    describe: Callable[[int, list[type[Refusal]]], dict[str, Any]],
+) -> Answers:
     by_status: dict[int, list[type[Refusal]]] = defaultdict(list)
     for kind in kinds:
         by_status[kind.status].append(kind)
-    return {str(status): _envelope(status, by_status[status]) for status in sorted(by_status)}
+    return {str(status): describe(status, by_status[status]) for status in sorted(by_status)}
 
 
 def _envelope(status: int, kinds: list[type[Refusal]]) -> dict[str, Any]:

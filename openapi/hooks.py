@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from openapi import headers
-from openapi.answers import SIGNED_IN, UNSAFE, Answers, answer, empty, refused
-from openapi.operations import BY_TOKEN_OR_CSRF, BY_TOKEN_OR_SESSION, Operation
+from openapi.answers import Answers, answer, empty
+from openapi.building import operation
 from openapi.schemas import JOB_ID, NO_NUL, Schema, closed, ref
 from reports import errors
 from reports.parsing import JSON
 from webhooks import addresses, endpoints
 from webhooks.models import LONGEST_DESCRIPTION, Event, Off, State
+
+if TYPE_CHECKING:
+    from openapi.operations import Operation
 
 HOOK_ID: Final = "01a228c1-0c1e-7d10-9f3e-5b7a3c2d1e0f"
 DELIVERY_ID: Final = "01a228c1-3d5a-7b2c-8e4f-1a2b3c4d5e6f"
@@ -150,20 +153,11 @@ def _operation(
     responses: Answers,
     *refusals: type[errors.Refusal],
     parameters: tuple[dict[str, Any], ...] = (WEBHOOK,),
-    is_read: bool = False,
-    **rest: object,
+    **rest: Any,
 ) -> Operation:
     found = (errors.NotFound,) if parameters else ()
-    usual = SIGNED_IN if is_read else UNSAFE
-    return {
-        "operationId": name,
-        "tags": ["webhooks"],
-        "summary": summary,
-        "security": BY_TOKEN_OR_SESSION if is_read else BY_TOKEN_OR_CSRF,
-        "parameters": [*parameters],
-        "responses": {**responses, **refused(*usual, *found, *refusals)},
-        **rest,
-    }
+    told = (*found, *refusals)
+    return operation("webhooks", name, summary, responses, *told, parameters=parameters, **rest)
 
 
 BODY: Final = (errors.InvalidRequest, errors.UnsupportedMediaType)

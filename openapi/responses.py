@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from openapi import headers
-from openapi.answers import SIGNED_IN, UNSAFE, Answers, answer, empty, enveloped
-from openapi.operations import BY_TOKEN_OR_CSRF, BY_TOKEN_OR_SESSION, Operation
+from openapi.answers import Answers, answer, empty, enveloped
+from openapi.building import operation
 from openapi.response_shapes import ID
 from openapi.schemas import ref
 from openapi.streamed import PARAMETERS, or_events
@@ -14,6 +14,9 @@ from reports import errors
 from reports.parsing import JSON
 from responses import objects, paging
 from responses.refusals import ModelNotFound, UnsupportedParameter
+
+if TYPE_CHECKING:
+    from openapi.operations import Operation
 
 EXAMPLE_ID: Final = "resp_01a228b868a87ae5bc7fa66f5088f81b"
 MESSAGE_ID: Final = "msg_01a228b868a87ae5bc7fa66f5088f81b"
@@ -131,20 +134,12 @@ def _operation(
     responses: Answers,
     *refusals: type[errors.Refusal],
     parameters: tuple[dict[str, Any], ...] = (RESPONSE,),
-    is_read: bool = False,
-    **rest: object,
+    **rest: Any,
 ) -> Operation:
     found = (errors.NotFound,) if RESPONSE in parameters else ()
-    usual = SIGNED_IN if is_read else UNSAFE
-    return {
-        "operationId": name,
-        "tags": ["openai"],
-        "summary": summary,
-        "security": BY_TOKEN_OR_SESSION if is_read else BY_TOKEN_OR_CSRF,
-        "parameters": [*parameters],
-        "responses": {**responses, **enveloped(*usual, *found, *refusals)},
-        **rest,
-    }
+    told = (*found, *refusals)
+    ways = {"parameters": parameters, "refuse": enveloped, **rest}
+    return operation("openai", name, summary, responses, *told, **ways)
 
 
 def _link(operation: str, description: str) -> dict[str, Any]:
