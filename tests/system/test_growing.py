@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from reports import hints
-from tests.support.provider import Answer
+from tests.support.spoken import TEXT, half_spoken, spoken
 from tests.support.sse import Listener
 from tests.support.waiting import until
 from tests.system.parts import SHORT, Caller, called
@@ -29,9 +27,6 @@ pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.django_db(transaction=True),
 ]
-WORDS = [f"wörd{number} \N{GRINNING FACE} " for number in range(40)]
-TEXT = "".join(WORDS)
-HEADERS = {"Content-Type": "text/event-stream"}
 ROOMY = {"INFERENCE_TIMEOUT_S": "20"}
 
 
@@ -40,16 +35,6 @@ def addresses(shared: Processes) -> tuple[str, str]:
     """Of the web and the events of a site with one worker."""
     shared.worker(**ROOMY)
     return shared.web(), shared.events()[1]
-
-
-def stream(*, pause_s: float, end: bool = True) -> Answer:
-    """The words one by one, as a provider of the protocol `prompt` would stream them."""
-    events = [json.dumps({"text": word}) for word in WORDS]
-    size = len(f"data: {events[20]}\n\n")
-    if end:
-        events.append(json.dumps({"finish_reason": "stop"}))
-    body = "".join(f"data: {event}\n\n" for event in events).encode()
-    return Answer(body, headers=HEADERS, drip=(size, pause_s))
 
 
 def listener(address: str, api: Api, job_id: str) -> Listener:
@@ -77,7 +62,7 @@ def texts(broker: redis.Redis) -> dict[str, int]:
 def test_a_text_grows_in_coarse_steps_and_whoever_comes_back_goes_on_where_they_were(
     addresses: tuple[str, str], stand_in: Provider, ada: Api, broker: redis.Redis
 ):
-    stand_in.script(stream(pause_s=0.08))
+    stand_in.script(spoken(pause_s=0.08))
     caller, address = Caller(addresses[0], ada.token), addresses[1]
 
     began = time.monotonic()
@@ -106,8 +91,7 @@ def test_a_late_comer_is_told_all_there_is_and_nobody_else_hears_of_it(
     addresses: tuple[str, str], stand_in: Provider, ada: Api, broker: redis.Redis
 ):
     is_seen = Event()
-    whole = stream(pause_s=0)
-    stand_in.script(replace(whole, waits=(len(whole.body) // 2, is_seen.is_set)))
+    stand_in.script(half_spoken(is_seen))
     caller, address = Caller(addresses[0], ada.token), addresses[1]
     [unwatched, job_id] = caller.accepted(2)
 
@@ -133,9 +117,7 @@ def test_a_cut_stream_fails_and_a_cancelled_one_ends_with_its_text_gone(
     addresses: tuple[str, str], stand_in: Provider, ada: Api, broker: redis.Redis
 ):
     is_cancelled = Event()
-    whole = stream(pause_s=0)
-    half = replace(whole, waits=(len(whole.body) // 2, is_cancelled.is_set))
-    stand_in.script(stream(pause_s=0, end=False), half)
+    stand_in.script(spoken(pause_s=0, end=False), half_spoken(is_cancelled))
     caller, address = Caller(addresses[0], ada.token), addresses[1]
 
     [cut_id] = caller.accepted(1)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support import sdk
-from tests.support.provider import Answer
+from tests.support.spoken import TEXT, half_spoken, spoken
 from tests.system.parts import called
 from tools import valkey
 
@@ -28,9 +26,6 @@ pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.django_db(transaction=True),
 ]
-WORDS = [f"wörd{number} \N{GRINNING FACE} " for number in range(40)]
-TEXT = "".join(WORDS)
-HEADERS = {"Content-Type": "text/event-stream"}
 ENDS = [
     "response.output_text.done",
     "response.content_part.done",
@@ -54,26 +49,10 @@ def client(address: str, ada: Api) -> OpenAI:
     return sdk.over_http(address, ada)
 
 
-def spoken(*, pause_s: float, end: bool = True) -> Answer:
-    """The words one by one, as a provider of the protocol `prompt` would stream them."""
-    events = [json.dumps({"text": word}) for word in WORDS]
-    size = len(f"data: {events[20]}\n\n")
-    if end:
-        events.append(json.dumps({"finish_reason": "stop"}))
-    body = "".join(f"data: {event}\n\n" for event in events).encode()
-    return Answer(body, headers=HEADERS, drip=(size, pause_s))
-
-
 def asked(client: OpenAI) -> str:
     """The id of a new response."""
     made = client.responses.create(model="default", input="why?", background=True)
     return made.id
-
-
-def half_spoken(goes_on: Event, *, end: bool = True) -> Answer:
-    """Half of the words at once, and the others when it goes on."""
-    whole = spoken(pause_s=0, end=end)
-    return replace(whole, waits=(len(whole.body) // 2, goes_on.is_set))
 
 
 def cut_off_after_each(
